@@ -1,7 +1,5 @@
-from .agent import BaseAgent as BaseAgent, handles as handles
 from .app import App as App
-from .asking import OnInput as OnInput, Question as Question, asking_by as asking_by
-from .broker.encoding.registry import message as message
+from .broker.codec import message as message
 from .broker.ids import AgentId as AgentId, AgentType as AgentType, TopicId as TopicId
 from .broker.settings import BrokerSettings as BrokerSettings
 from .broker.subscriptions import (
@@ -9,14 +7,50 @@ from .broker.subscriptions import (
     TypePrefixSubscription as TypePrefixSubscription,
     TypeSubscription as TypeSubscription,
 )
-from .cancellation import CancellationToken as CancellationToken
-from .closure import ClosureAgent as ClosureAgent, ClosureContext as ClosureContext
-from .context import MessageContext as MessageContext, MessageHandlerContext as MessageHandlerContext
-from .declaration import AgentDeclaration as AgentDeclaration, AgentSettings as AgentSettings
+from .core.agent import AgentProxy as AgentProxy, BaseAgent as BaseAgent, handles as handles
+from .core.cancellation import CancellationToken as CancellationToken
+from .core.closure import ClosureAgent as ClosureAgent, ClosureContext as ClosureContext
+from .core.context import MessageContext as MessageContext, MessageHandlerContext as MessageHandlerContext
+from .core.declaration import AgentDeclaration as AgentDeclaration, AgentSettings as AgentSettings
+from .core.handlers import (
+    RoutedAgent as RoutedAgent,
+    event as event,
+    message_handler as message_handler,
+    rpc as rpc,
+)
+from .core.intervention import (
+    DefaultInterventionHandler as DefaultInterventionHandler,
+    DropMessage as DropMessage,
+    InterventionHandler as InterventionHandler,
+)
+from .core.people import (
+    InputRequest as InputRequest,
+    OnInput as OnInput,
+    Question as Question,
+    asking_by as asking_by,
+)
+from .core.protocol import (
+    Agent as Agent,
+    AgentMetadata as AgentMetadata,
+    AgentRuntime as AgentRuntime,
+    Request as Request,
+)
+from .core.state import Log as Log
+from .core.subscriptions import (
+    AgentInstantiationContext as AgentInstantiationContext,
+    DefaultSubscription as DefaultSubscription,
+    DefaultTopicId as DefaultTopicId,
+    SubscriptionInstantiationContext as SubscriptionInstantiationContext,
+    default_subscription as default_subscription,
+    type_subscription as type_subscription,
+)
+from .core.telemetry import (
+    trace_create_agent_span as trace_create_agent_span,
+    trace_invoke_agent_span as trace_invoke_agent_span,
+    trace_tool_span as trace_tool_span,
+)
 from .errors import (
-    ActorError as ActorError,
     CannotAskError as CannotAskError,
-    CantHandleException as CantHandleException,
     InputAnsweredError as InputAnsweredError,
     InputDamagedError as InputDamagedError,
     InputError as InputError,
@@ -45,40 +79,13 @@ from .foundation.component import (
     is_component_instance as is_component_instance,
     register_component as register_component,
 )
-from .handlers import event as event, message_handler as message_handler, rpc as rpc
-from .input_request import InputRequest as InputRequest
-from .instantiation import (
-    AgentInstantiationContext as AgentInstantiationContext,
-    SubscriptionInstantiationContext as SubscriptionInstantiationContext,
-)
-from .intervention import (
-    DefaultInterventionHandler as DefaultInterventionHandler,
-    DropMessage as DropMessage,
-    InterventionHandler as InterventionHandler,
-)
-from .log import Log as Log
+from .foundation import ActorError as ActorError, CantHandleException as CantHandleException
 from .logging import (
     EVENT_LOGGER_NAME as EVENT_LOGGER_NAME,
     ROOT_LOGGER_NAME as ROOT_LOGGER_NAME,
     TRACE_LOGGER_NAME as TRACE_LOGGER_NAME,
 )
-from .memory.image import Image as Image
-from .memory.llm_messages import FunctionCall as FunctionCall
-from .protocol import Agent as Agent, AgentMetadata as AgentMetadata, AgentRuntime as AgentRuntime
-from .proxy import AgentProxy as AgentProxy
-from .requests import Request as Request
-from .routed import RoutedAgent as RoutedAgent
+from .memory.llm_messages import FunctionCall as FunctionCall, Image as Image
 from .runtime.runtime import RedisAgentRuntime as RedisAgentRuntime
-from .subscriptions import (
-    DefaultSubscription as DefaultSubscription,
-    DefaultTopicId as DefaultTopicId,
-    default_subscription as default_subscription,
-    type_subscription as type_subscription,
-)
-from .telemetry import (
-    trace_create_agent_span as trace_create_agent_span,
-    trace_invoke_agent_span as trace_invoke_agent_span,
-    trace_tool_span as trace_tool_span,
-)
 
 __all__: list[str]

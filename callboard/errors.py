@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from callboard.foundation.errors import (
+from callboard.foundation import (
     ActorError as ActorError,  # noqa: PLC0414 - they are found here
     CantHandleException as CantHandleException,  # noqa: PLC0414
 )

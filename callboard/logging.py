@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from .context import handling
+from callboard.core.context import handling
 
 if TYPE_CHECKING:
     from callboard.broker.ids import AgentId, TopicId

@@ -9,17 +9,15 @@ import asyncio
 from collections.abc import Sequence
 
 from callboard import App
+from callboard.ag2 import AgentTarget, DefaultPattern, ReplyResult
 from callboard.groupchat import (
-    AgentTarget,
     ContextExpression,
     ContextVariables,
     ConversableAgent,
-    DefaultPattern,
     ExpressionContextCondition,
     GroupChatTeam,
     OnCondition,
     OnContextCondition,
-    ReplyResult,
     StringLLMCondition,
 )
 from callboard.models import FunctionCall, LLMMessage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from callboard.broker.redis.catalogue import OF_A_TYPE, OF_ONE_THING, OF_STREAMS, OF_THE_NAMESPACE, KeyKind
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 
 INTRODUCTION = """# Keys
 
@@ -21,7 +21,7 @@ COMMITS = """## What a commit says
 
 A worker tells the server with every turn how deliveries ended: for each its stream, its entry id, the key of its agent, and
 a text of marks, such as `CSO`. What marks bring follows in their order. The table is made from
-`callboard/broker/redis/marks.py`.
+`callboard/broker/redis/library.py`.
 """
 
 EXPIRIES = {

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
-from callboard.broker.redis.scripts import library
+from callboard.broker.redis.library import library
 from tests.helpers.lua import compile_lua
 from tests.helpers.servers import binary, kinds
 

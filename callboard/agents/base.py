@@ -1,23 +1,275 @@
-"""The base class of chat agents."""
+"""The base class of chat agents, and what agents and teams have in common: tasks, results, copies for conversations."""
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Self
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from callboard.cancellation import CancellationToken
-from callboard.memory.contexts.conversation import Conversation
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.events import ModelClientStreamingChunkEvent
+from pydantic import BaseModel, Field
+
+from callboard.code import CodeExecutor
+from callboard.core.cancellation import CancellationToken
+from callboard.core.protocol import AgentRuntime
+from callboard.foundation.component import ComponentBase
+from callboard.foundation.tasks import in_thread
+from callboard.memory.base import Memory
+from callboard.memory.cancelling import cancellable
+from callboard.memory.contexts import ChatCompletionContext, Conversation
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, TextMessage
+from callboard.messages.events import AnyMessage, ModelClientStreamingChunkEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import RecordedChatCompletionClient
+from callboard.tools.base import Tool
+from callboard.tools.workbench import Workbench
 
-from .chat_agent import ChatAgent, Response
-from .copying import copy_of
-from .errors import AgentNameError, NoResponseError
-from .task import Said, Task, TaskResult, task_messages
+from .errors import AgentNameError, ConversationError, NoResponseError, NoResultError, TaskError
+
+Task: TypeAlias = str | BaseChatMessage | Sequence[BaseChatMessage] | None
+Said: TypeAlias = BaseAgentEvent | BaseChatMessage
+
+
+class TaskResult(BaseModel):
+    """What came of a task.
+
+    Attributes:
+        messages: Everything that was said, in its order, without the pieces of streamed texts.
+        stop_reason: Why it ended; None: nothing says so, as where an agent ran alone.
+        output: The last message as an object, of a team with an `output_content_type`. It is not part of the JSON, for it is
+            in the message.
+    """
+
+    messages: Sequence[AnyMessage]
+    stop_reason: str | None = None
+    output: BaseModel | None = Field(default=None, exclude=True)
+
+
+class TaskRunner(Protocol):
+    """What carries out tasks: an agent, or a team. It goes on where its last task ended."""
+
+    async def run(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+    ) -> TaskResult:
+        """Carry out a task.
+
+        Args:
+            task: What to do; None: go on with the last one.
+            cancellation_token: Ends it at once.
+            output_task_messages: Whether the task is in the result, too.
+        """
+        ...
+
+    def run_stream(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Carry out a task; yields what is said as it is said, and at last the TaskResult."""
+        ...
+
+
+def task_messages(task: Task) -> list[BaseChatMessage]:
+    """A task as messages; a text comes from "user".
+
+    Raises:
+        TaskError: It is an empty list, or no task at all (a ValueError).
+    """
+    if task is None:
+        return []
+    if isinstance(task, str):
+        return [TextMessage(content=task, source="user")]
+    if isinstance(task, BaseChatMessage):
+        return [task]
+    given: object = task
+    if not isinstance(given, list | tuple):
+        raise TaskError(f"A {type(given).__name__} is no task.")
+    if not given:
+        raise TaskError("Task list cannot be empty.")
+    for message in given:
+        if not isinstance(message, BaseChatMessage):
+            raise TaskError(f"Invalid message type in sequence: {type(message).__name__}.")
+    return list(task)
+
+
+@dataclass(kw_only=True)
+class Response:
+    """The answer of an agent.
+
+    Attributes:
+        chat_message: What it says.
+        inner_messages: What happened on the way.
+    """
+
+    chat_message: BaseChatMessage
+    inner_messages: Sequence[Said] | None = None
+
+
+class ChatAgent(ABC, TaskRunner, ComponentBase[BaseModel]):
+    """An agent that takes part in a conversation. Derive from `BaseChatAgent`, which has most of this."""
+
+    component_type = "agent"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name, which nobody else in a team has."""
+        ...
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What it can do, for those who choose who speaks."""
+        ...
+
+    @property
+    @abstractmethod
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """The types of what it says."""
+        ...
+
+    @abstractmethod
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """Answer to what was said since its last answer."""
+        ...
+
+    @abstractmethod
+    def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        """The same; yields what happens on the way, and at last the Response."""
+        ...
+
+    @abstractmethod
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """Be as in the beginning."""
+        ...
+
+    @abstractmethod
+    async def on_pause(self, cancellation_token: CancellationToken) -> None:
+        """Called when its team pauses."""
+        ...
+
+    @abstractmethod
+    async def on_resume(self, cancellation_token: CancellationToken) -> None:
+        """Called when its team goes on."""
+        ...
+
+    @abstractmethod
+    async def save_state(self) -> Mapping[str, Any]:
+        """All that it remembers, as plain data."""
+        ...
+
+    @abstractmethod
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned."""
+        ...
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+async def response_of(items: AsyncGenerator[Said | Response, None], name: str) -> Response:
+    """The Response at the end of what `on_messages_stream` yields; the rest is left out.
+
+    Args:
+        items: The stream; it is closed.
+        name: Of the agent.
+
+    Raises:
+        NoResponseError: There is none (a RuntimeError).
+    """
+    async with aclosing(items) as stream:
+        async for item in stream:
+            if isinstance(item, Response):
+                return item
+    raise NoResponseError(name)
+
+
+async def result_of(items: AsyncGenerator[Said | TaskResult, None], name: str) -> TaskResult:
+    """The TaskResult of what `run_stream` yields, which is read to its end; the rest is left out.
+
+    Args:
+        items: The stream; it is closed.
+        name: Of the team.
+
+    Raises:
+        NoResultError: There is none (a RuntimeError).
+    """
+    result: TaskResult | None = None
+    async with aclosing(items) as stream:
+        async for item in stream:
+            if isinstance(item, TaskResult):
+                result = item
+    if result is None:
+        raise NoResultError(name)
+    return result
+
+
+class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
+    """Several agents who carry out tasks together."""
+
+    component_type = "team"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name, which nobody else in a larger team has."""
+        ...
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What it can do, for those who choose who speaks."""
+        ...
+
+    @abstractmethod
+    async def reset(self) -> None:
+        """Be as in the beginning, with all members."""
+        ...
+
+    @abstractmethod
+    async def pause(self) -> None:
+        """Let nobody begin to speak until `resume`."""
+        ...
+
+    @abstractmethod
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        ...
+
+    @abstractmethod
+    async def save_state(self) -> Mapping[str, Any]:
+        """All that team and members remember, as plain data."""
+        ...
+
+    @abstractmethod
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned."""
+        ...
+
+    def for_conversation(self) -> Self:
+        """A team like this one, for another conversation; its members are copied by their own `for_conversation`.
+
+        Raises:
+            ConversationError: Something in it can't be copied (a TypeError).
+        """
+        return copy_of(self)
 
 
 class BaseChatAgent(ChatAgent, ABC):
@@ -203,3 +455,117 @@ class BaseChatAgent(ChatAgent, ABC):
     async def load_beside_context(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_beside_context` returned. Here: `load_state`."""
         await self.load_state(state)
+
+
+T = TypeVar("T")
+
+SHARED: Final = (ChatCompletionClient, Tool, Workbench, Memory, CodeExecutor, AgentRuntime)
+"""What conversations share: it belongs to the process, and holds nothing of one conversation."""
+
+DEPTH: Final = 4  # how far down in lists and dictionaries these are looked for
+
+
+@runtime_checkable
+class Conversational(Protocol):
+    """What has its own way to be copied for another conversation: an agent, or a team."""
+
+    def for_conversation(self) -> Self:
+        """One like this, for another conversation."""
+        ...
+
+
+def twin_of(participant: T) -> T:
+    """An agent or team like this one for another conversation: by its own `for_conversation`, else a copy.
+
+    Raises:
+        ConversationError: Something in it can't be copied (a TypeError).
+    """
+    return participant.for_conversation() if isinstance(participant, Conversational) else copy_of(participant)
+
+
+def copy_of(agent: T) -> T:
+    """A deep copy of an agent or a team that shares with it what conversations share.
+
+    Agents and teams inside are copied by their own `for_conversation`. Methods of other objects, which it was given as
+    functions, stay methods of these.
+
+    Raises:
+        ConversationError: Something in it can't be copied (a TypeError).
+    """
+    try:
+        memo: dict[int, Any] = dict(_known(agent, vars(agent).values(), DEPTH))
+        return copy.deepcopy(agent, memo)
+    except ConversationError:
+        raise
+    except Exception as error:
+        name = str(getattr(agent, "name", type(agent).__name__))
+        raise ConversationError(name, type(agent).__name__, f"{type(error).__name__}: {error}") from error
+
+
+def _known(owner: object, values: Iterable[Any], depth: int) -> Iterator[tuple[int, Any]]:
+    """What takes the place of which object in a copy, by the objects' ids."""
+    for value in values:
+        if isinstance(value, SHARED) or (isinstance(value, MethodType) and value.__self__ is not owner):
+            yield id(value), value
+        elif isinstance(value, Conversational):
+            yield id(value), value.for_conversation()
+        elif depth and isinstance(value, ChatCompletionContext):
+            yield from _known(owner, vars(value).values(), depth - 1)
+        elif depth and isinstance(value, Mapping):
+            yield from _known(owner, value.values(), depth - 1)
+        elif depth and isinstance(value, list | tuple | set | frozenset):
+            yield from _known(owner, value, depth - 1)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await; also for partials and objects with ``__call__``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or (
+        not inspect.isroutine(function) and inspect.iscoroutinefunction(type(function).__call__)
+    )
+
+
+async def call(
+    function: Callable[..., T] | Callable[..., Awaitable[T]], *args: object, token: CancellationToken | None
+) -> T:
+    """What a function returns, be it async or not.
+
+    An ordinary one runs in a thread, so that the event loop goes on while it blocks. It can't be stopped from outside: when
+    the token is cancelled nobody waits for it any more.
+
+    Args:
+        function: The function.
+        *args: Its arguments.
+        token: Ends the wait.
+
+    Raises:
+        asyncio.CancelledError: The token was cancelled.
+        Exception: Any error of the function.
+    """
+    return await cancellable(_called(function, *args), token)
+
+
+def takes_token(function: Callable[..., Any]) -> bool:
+    """Whether a function that asks has a second parameter, after the prompt, for a cancellation token.
+
+    That of an async one is for nothing else. That of an ordinary one may be for something else if it has a default.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some builtins don't tell
+        return is_async(function)
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return is_async(function)
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return False
+    second = positional[1]
+    return is_async(function) or second.default is second.empty or second.name == "cancellation_token"
+
+
+async def _called(function: Callable[..., Any], *args: object) -> Any:
+    if is_async(function):
+        return await function(*args)
+    result = await in_thread("callboard-function-of-user", functools.partial(function, *args))
+    return await result if inspect.isawaitable(result) else result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
 
 class AgentError(ActorError):

@@ -8,14 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
-from callboard.memory.contexts.conversation import Conversation
-from callboard.messages.base import BaseChatMessage
+from callboard.memory.contexts import Conversation
+from callboard.messages.chat import BaseChatMessage
 
-from .base import BaseChatAgent
-from .chat_agent import Response
-from .task import Said
+from .base import BaseChatAgent, Response, Said
 
 
 class PerSourceFilter(BaseModel):

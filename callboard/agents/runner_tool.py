@@ -6,19 +6,18 @@ import asyncio
 from abc import ABC
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel
 
-from callboard.cancellation import CancellationToken
-from callboard.messages.base import BaseChatMessage
+from callboard.core.cancellation import CancellationToken
+from callboard.foundation.component import Component, ComponentModel, dumped
+from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import running_context
 from callboard.tools.base import BaseStreamTool
 from callboard.tools.errors import ToolError
 
-from .base import BaseChatAgent
-from .task import Said, TaskResult
-from .team import Team
+from .base import BaseChatAgent, Said, TaskResult, Team
 
 USER: Final = "user"  # the source of tasks
 
@@ -109,3 +108,76 @@ class TaskRunnerTool(BaseStreamTool[TaskRunnerToolArgs, Said, TaskResult], ABC):
     async def load_state_json(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state_json` returned."""
         await self._task_runner.load_state(state)
+
+
+class AgentToolConfig(BaseModel):
+    """An AgentTool as plain data; its fields are the arguments of AgentTool."""
+
+    agent: ComponentModel
+    return_value_as_last_message: bool = False
+
+
+class AgentTool(TaskRunnerTool, Component[AgentToolConfig]):
+    """An agent that models call like a tool; see TaskRunnerTool. Its name and description are those of the agent.
+
+    Args:
+        agent: Carries out the tasks.
+        return_value_as_last_message: Whether the model reads its last message only.
+    """
+
+    component_config_schema = AgentToolConfig
+    component_provider_override = "callboard.tools.AgentTool"
+
+    def __init__(self, agent: BaseChatAgent, return_value_as_last_message: bool = False) -> None:
+        super().__init__(agent, agent.name, agent.description, return_value_as_last_message)
+
+    def _to_config(self) -> AgentToolConfig:
+        return AgentToolConfig(
+            agent=dumped(self._task_runner, self),
+            return_value_as_last_message=self._return_value_as_last_message,
+        )
+
+    @classmethod
+    def _from_config(cls, config: AgentToolConfig) -> Self:
+        return cls(BaseChatAgent.load_component(config.agent), config.return_value_as_last_message)
+
+
+class TeamToolConfig(BaseModel):
+    """A TeamTool as plain data; its fields are the arguments of TeamTool."""
+
+    name: str
+    description: str
+    team: ComponentModel
+    return_value_as_last_message: bool = False
+
+
+class TeamTool(TaskRunnerTool, Component[TeamToolConfig]):
+    """A team that models call like a tool; see TaskRunnerTool.
+
+    Args:
+        team: Carries out the tasks.
+        name: The name by which the model calls it.
+        description: Its purpose, written for the model.
+        return_value_as_last_message: Whether the model reads the last message only.
+    """
+
+    component_config_schema = TeamToolConfig
+    component_provider_override = "callboard.tools.TeamTool"
+
+    def __init__(
+        self, team: Team, name: str, description: str, return_value_as_last_message: bool = False
+    ) -> None:
+        super().__init__(team, name, description, return_value_as_last_message)
+
+    def _to_config(self) -> TeamToolConfig:
+        return TeamToolConfig(
+            name=self.name,
+            description=self.description,
+            team=dumped(self._task_runner, self),
+            return_value_as_last_message=self._return_value_as_last_message,
+        )
+
+    @classmethod
+    def _from_config(cls, config: TeamToolConfig) -> Self:
+        team = Team.load_component(config.team)
+        return cls(team, config.name, config.description, config.return_value_as_last_message)

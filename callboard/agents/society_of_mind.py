@@ -8,25 +8,18 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
-from callboard.memory.contexts.base import ChatCompletionContext
-from callboard.memory.contexts.conversation import Conversation
-from callboard.memory.contexts.windows import UnboundedChatCompletionContext
+from callboard.memory.contexts import ChatCompletionContext, Conversation, UnboundedChatCompletionContext
 from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import HandoffMessage, TextMessage
+from callboard.messages.chat import BaseChatMessage, HandoffMessage, TextMessage
 from callboard.messages.events import ModelClientStreamingChunkEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import recorded, unrecorded
 
-from .base import BaseChatAgent
-from .chat_agent import Response
+from .base import BaseChatAgent, Response, Said, TaskResult, Team, response_of
+from .draft import add_heard, fit_for
 from .errors import ModelAnswerError, NoResponseError
-from .prompts import add_heard, fit_for
-from .responding import response_of
-from .task import Said, TaskResult
-from .team import Team
 
 INSTRUCTION: Final = (
     "You were given a request, and your team has worked on it for you. This is what was said in the team:"

@@ -1,29 +1,55 @@
-"""The agent that speaks for a person."""
+"""The agent that speaks for a person, and the question that the person is being asked."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import ClassVar, Final, Self, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from callboard.asking import Question, ask_person, can_ask
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import ContextScope
+from callboard.core.people import Question, ask_person, can_ask
+from callboard.errors import MisuseError, OutsideContextError
 from callboard.foundation.component import Component
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import HandoffMessage, TextMessage
+from callboard.messages.chat import BaseChatMessage, HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
 from callboard.runtime.steps import NumberedStep, running_context
-from callboard.tools.importing import function_at, function_path
+from callboard.tools.named_functions import function_at, function_path
 
-from .base import BaseChatAgent
-from .calling import call, takes_token
-from .chat_agent import Response
+from .base import BaseChatAgent, Response, Said, call, response_of, takes_token
 from .errors import UserInputError
-from .input_request import InputRequestContext as _InputRequestContext
-from .responding import response_of
-from .task import Said
+
+_request_id: Final[ContextVar[str]] = ContextVar("callboard_input_request")
+
+
+class InputRequestContext:
+    """Tells the function that asks a person which question it asks; `UserProxyAgent.InputRequestContext`."""
+
+    def __init__(self) -> None:
+        raise MisuseError(f"{type(self).__name__} cannot be instantiated: call its class methods.")
+
+    @classmethod
+    def populate_context(cls, ctx: str) -> ContextScope[str]:
+        """For the length of a `with` block `ctx` is the id of the question."""
+        return ContextScope(_request_id, ctx)
+
+    @classmethod
+    def request_id(cls) -> str:
+        """The id of the question, which its UserInputRequestedEvent has too.
+
+        Raises:
+            OutsideContextError: No person is being asked (a RuntimeError).
+        """
+        try:
+            return _request_id.get()
+        except LookupError:
+            raise OutsideContextError(
+                "InputRequestContext.request_id()", "the input_func of a UserProxyAgent"
+            ) from None
+
 
 SyncInputFunc: TypeAlias = Callable[[str], str]
 AsyncInputFunc: TypeAlias = Callable[[str, CancellationToken | None], Awaitable[str]]
@@ -77,7 +103,7 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     component_config_schema = UserProxyAgentConfig
     component_provider_override = "callboard.agents.UserProxyAgent"
 
-    InputRequestContext: ClassVar = _InputRequestContext
+    InputRequestContext: ClassVar = InputRequestContext
 
     def __init__(
         self,
@@ -123,7 +149,7 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
             request_id = str(uuid.uuid4())
             yield UserInputRequestedEvent(request_id=request_id, source=self.name)
             prompt = PROMPT if handoff is None else HANDED_OVER.format(source=handoff.source) + PROMPT
-            with _InputRequestContext.populate_context(request_id):
+            with InputRequestContext.populate_context(request_id):
                 answer = await self._answer(prompt, cancellation_token)
         if handoff is None:
             yield Response(chat_message=TextMessage(content=answer, source=self.name))

@@ -1,4 +1,4 @@
-from .encoding.registry import MessageRegistry as MessageRegistry, message as message
+from .codec import MessageRegistry as MessageRegistry, message as message
 from .envelope import Envelope as Envelope
 from .errors import BrokerError as BrokerError
 from .ids import AgentId as AgentId, AgentType as AgentType, TopicId as TopicId

@@ -1,4 +1,4 @@
-"""Every error of the broker.
+"""Every error of the broker; and outages, the errors that say nothing about the message itself.
 
 CallboardError
 └── BrokerError
@@ -35,14 +35,18 @@ CallboardError
     ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
     ├── TopicMismatchError (CantHandleException) a subscription does not match the topic
     └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
+
+While a message waits for one to end, the reason that is kept with its attempts (`tries:<type>`) is
+`outage <ms waited so far> <error>`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
-from callboard.foundation.errors import CallboardError, CantHandleException
+from callboard.foundation import CallboardError, CantHandleException
 
 
 class BrokerError(CallboardError):
@@ -435,3 +439,41 @@ class RemoteError(BrokerError):
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+ELSEWHERE: Final = frozenset(
+    {"httpx.ConnectError", "httpx.ConnectTimeout", "httpcore.ConnectError", "httpcore.ConnectTimeout"}
+)
+"""Classes of libraries that this package need not have, by module and name."""
+
+MARK: Final = "outage "
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an error is an outage.
+
+    What its attribute `is_outage` says counts, on the error or its class. Without it: Python's ConnectionError, and
+    errors of httpx that say that there was no connection, are outages; a timeout is none, for the other side may have
+    worked. A group of errors is one when each of them is. An error that is `permanent` is none.
+    """
+    if getattr(error, "permanent", False):
+        return False
+    said = getattr(error, "is_outage", None)
+    if said is not None:
+        return bool(said)
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_outage(one) for one in error.exceptions)
+    return isinstance(error, ConnectionError) or any(
+        f"{cls.__module__.partition('.')[0]}.{cls.__name__}" in ELSEWHERE for cls in type(error).__mro__
+    )
+
+
+def waited_in(reason: str) -> float:
+    """The seconds that a message has waited for an outage to end, from the reason that is kept; 0 where there is none."""
+    number = reason.removeprefix(MARK).partition(" ")[0]
+    return int(number) / 1000 if reason.startswith(MARK) and number.isdecimal() else 0.0
+
+
+def error_in(reason: str) -> str | None:
+    """The error of an outage, from the reason that is kept; None where it was none."""
+    return reason.removeprefix(MARK).partition(" ")[2] if waited_in(reason) else None

@@ -1,12 +1,12 @@
-"""How one delivery ended, as a value. The consumer makes it happen."""
+"""Outcomes: how one delivery ended, as a value, and what is written to runs along with it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from .envelope import Posting
-from .runs import RunWrite
+from .envelope import Fence, Posting
+from .errors import MARK
 
 
 class ErrorInfo(NamedTuple):
@@ -29,6 +29,49 @@ class LogChange(NamedTuple):
     field: str
     dropped: int
     appended: Sequence[bytes]
+
+
+class RunEvent(NamedTuple):
+    """One event.
+
+    Attributes:
+        type: wire name of its class.
+        version: version of its class.
+        body: the encoded event.
+    """
+
+    type: str
+    version: int
+    body: bytes
+
+
+class RunWrite(NamedTuple):
+    """Events that are added together.
+
+    Attributes:
+        run: id of the run.
+        events: in their order.
+        most: about how many entries the stream keeps.
+        kept_for: how long it is kept after this, ms.
+        tag: of drafts; "" when these are none.
+        settles: drafts whose tags begin with this are removed first; "" for none.
+        since: number from which on these may stand.
+        fence: of what leaves a handler before its commit.
+    """
+
+    run: str
+    events: Sequence[RunEvent]
+    most: int
+    kept_for: int
+    tag: str = ""
+    settles: str = ""
+    since: int = 0
+    fence: Fence | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies."""
+        return sum(len(event.body) for event in self.events)
 
 
 class Commit(NamedTuple):
@@ -135,3 +178,8 @@ class Suspend(NamedTuple):
 
 
 Outcome: TypeAlias = Commit | Retry | DeadLetter | Release | Wait | Suspend
+
+
+def reason_of(retry: Retry) -> str:
+    """The reason of another attempt, as it is kept."""
+    return retry.reason if retry.waited is None else f"{MARK}{retry.waited * 1000:.0f} {retry.reason}"

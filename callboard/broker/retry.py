@@ -1,4 +1,4 @@
-"""The delivery policy: when a message that failed is tried again, and when it becomes a dead letter. It only decides.
+"""The delivery policy: when a failed message is tried again, when it is a dead letter, and what its sender is told.
 
 Given as `App(retry=RetryPolicy(...))` for all agent types of an app, as `@app.agent(..., retry=...)` for one of them, or
 as `RedisAgentRuntime(retry=...)`; else made of the settings `max_attempts`, `retry_base` and `retry_cap`. Another rule is a
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .encoding.remote_errors import text_of
-from .errors import SettingsError
-from .outages import is_outage
+from .codec import message
+from .errors import SettingsError, is_outage
 from .outcome import DeadLetter, ErrorInfo, Retry
+from .remote_errors import text_of
 from .settings import BrokerSettings
 
 LONGEST_ASKED: Final = 3_600.0  # seconds; who asks for more is tried after an hour
@@ -155,3 +155,29 @@ def _asked_for(error: BaseException) -> float:
     """Seconds that an error asks to wait."""
     seconds = getattr(error, "retry_after", None)
     return min(max(0.0, float(seconds)), LONGEST_ASKED) if isinstance(seconds, int | float) else 0.0
+
+
+WIRE_NAME: Final = "callboard.buried"  # deadletters.lua writes it
+
+
+@message(name=WIRE_NAME)
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """A message that was sent with ``tell(..., if_buried=True)`` became a dead letter; an `@event` of its sender gets this.
+
+    It comes from the agent that could not handle the message, in one step with the dead letter. A letter that is replayed
+    and buried again is told again.
+
+    Attributes:
+        message_id: Of the message.
+        recipient: The agent that it was for, as ``type/key``.
+        type: Wire name of the message's class.
+        reason: Of the dead letter, such as ``"crashed"``.
+        error: Text of the error, "" when there was none.
+    """
+
+    message_id: str
+    recipient: str
+    type: str
+    reason: str
+    error: str = ""

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from .commands import COMMANDS, add_commands
-from .exits import BAD_USE, INTERRUPTED
+from .exits import BAD_USE, DEBUG, INTERRUPTED
 from .options import help_of
-from .words import DEBUG
 
 _USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
 
@@ -91,7 +90,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _explain(error: Any) -> int:
-    from callboard.process.printing import unhindered
+    from callboard.process.printer import unhindered
 
     with unhindered():
         error.show()

@@ -1,11 +1,16 @@
-"""Exit codes, and errors as one sentence."""
+"""Exit codes, errors as one sentence, and words of the command line that are known without typer."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from callboard.errors import ActorError
-from callboard.foundation.errors import CallboardError
+from callboard.foundation import ActorError, CallboardError
+
+DEBUG: Final = "--debug"
+"""Given anywhere before `--`."""
+
+GROUPS: Final = ("runs", "schedules", "dead", "memory", "server")
+"""The commands that are groups of commands."""
 
 FAILED = 1
 BAD_USE = 2
@@ -55,10 +60,10 @@ def code_of(error: BaseException, command: str = "") -> int:
         SettingsError,
         is_refused_right,
     )
-    from callboard.broker.redis.server.state import ServerStartError
+    from callboard.broker.redis.embedded import ServerStartError
     from callboard.errors import DeclarationError, UnheardError
     from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
-    from callboard.process.loading import LoadingError
+    from callboard.process.loader import LoadingError
     from callboard.process.supervisor import UnfitError
     from callboard.process.worker import UNFIT, MaxMemoryTooLowError
 

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from callboard.process.frozen import loading
+from callboard.process import loading
 
-from .exits import BROKEN_PIPE, INTERRUPTED, code_of, complain, sentence_of
+from .exits import BROKEN_PIPE, DEBUG, GROUPS, INTERRUPTED, code_of, complain, sentence_of
 from .output import OutputClosedError
-from .words import DEBUG, GROUPS
 from .worker_line import read_worker_line
 
 
@@ -44,7 +43,7 @@ def _run(arguments: list[str], debug: bool) -> int:
         _forget_stdout()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where any error becomes a sentence and an exit code
-        from callboard.process.printing import unhindered
+        from callboard.process.printer import unhindered
 
         with unhindered():
             return _explain(error, debug, arguments)
@@ -54,7 +53,7 @@ def _run(arguments: list[str], debug: bool) -> int:
 def _carry_out(arguments: list[str]) -> int:
     # typer and what it reads of all options stay in memory as long as the process, so a worker goes without it.
     if (line := read_worker_line(arguments)) is not None:
-        from .working import work
+        from .worker_process import work
 
         return work(line)
     from .command_line import run_command

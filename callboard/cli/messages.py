@@ -183,7 +183,7 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 
 def _own_names(registry: MessageRegistry) -> list[str]:
-    from callboard.broker.encoding.payload import SIMPLE
+    from callboard.broker.codec import SIMPLE
 
     simple = set(SIMPLE.values())
     own = [entry.name for entry in registry if entry.name not in simple]

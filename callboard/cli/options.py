@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand
 
-from .durations import seconds_of
 from .exits import bad_use
+from .worker_line import seconds_of
 
 
 def duration(text: str) -> float:
@@ -164,3 +165,25 @@ def split_counts(texts: list[str], option: str) -> dict[str, int]:
             bad_use(f"{option} {text} can't be read: write {option} {name or 'writer'}=3")
         counts[name] = int(number)
     return counts
+
+
+NEGATIVE: Final = re.compile(r"-\.?\d")
+MARK: Final = "\0"  # in no argument of a process
+
+
+class NumberCommand(NamingCommand):
+    """A command to which a negative number is no option; its function takes the mark off by `unmarked`.
+
+    Its arguments may be empty texts, as an answer is.
+    """
+
+    checks_arguments: ClassVar[bool] = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let the parser see no dash in front of a number."""
+        return super().parse_args(ctx, [MARK + arg if NEGATIVE.match(arg) else arg for arg in args])
+
+
+def unmarked(args: Sequence[str] | None) -> list[str]:
+    """The arguments as they were typed."""
+    return [arg.removeprefix(MARK) for arg in args or ()]

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
-from callboard.errors import ActorError
-from callboard.foundation.printable import one_line, printable
-from callboard.process.printing import CATCH_UP, Outlet
+from callboard.foundation import ActorError
+from callboard.foundation.texts import one_line, printable
+from callboard.process.printer import CATCH_UP, Outlet
 
 LOOK_EVERY = 0.02  # seconds between two looks at whether a slow reader has read
 

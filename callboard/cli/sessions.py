@@ -1,24 +1,53 @@
-"""Connections for one command."""
+"""Connections of one command, the settings of the workers that it starts, and Ctrl-C."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from .exits import UNREACHABLE, CommandFailed, bad_use
+from .exits import INTERRUPTED, UNREACHABLE, CommandFailed, bad_use
 from .output import hint
 
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.broker import BrokerSettings
     from callboard.broker.redis.client.transport import RedisTransport
-    from callboard.broker.redis.operations.inspect import Overview
+    from callboard.broker.redis.operations.views import Overview
     from callboard.runtime.control import Control
     from callboard.runtime.runtime import RedisAgentRuntime
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def interruptible(call_off: Callable[[], None]) -> Iterator[None]:
+    """Calls `call_off` for the first of these signals; the second ends the process at once. Within a running loop."""
+    loop = asyncio.get_running_loop()
+
+    def end_at_once() -> None:
+        os._exit(INTERRUPTED)
+
+    def interrupt() -> None:
+        for number in SIGNALS:
+            loop.add_signal_handler(number, end_at_once)
+        call_off()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
 
 T = TypeVar("T")
 
@@ -124,6 +153,18 @@ async def operator(
         yield transport
 
 
+class Server(NamedTuple):
+    """The server that a command uses.
+
+    Attributes:
+        url: Its URL.
+        revive: Starts it again if it died; does nothing for a server that is not ours.
+    """
+
+    url: str
+    revive: Callable[[], Awaitable[None]]
+
+
 @contextlib.asynccontextmanager
 async def _transport(
     target: str | None,
@@ -132,7 +173,7 @@ async def _transport(
     server_of: Callable[[str | None], AbstractAsyncContextManager[Server]],
 ) -> AsyncIterator[RedisTransport]:
     from callboard.broker.redis.client.transport import RedisTransport
-    from callboard.process.loading import load_app
+    from callboard.process.loader import load_app
 
     settings = settings_for(load_app(target) if target else None, url, namespace)
     async with server_of(settings.url) as server:
@@ -151,7 +192,7 @@ async def runs_at(
 
     With an app its message classes are known; without one those of callboard.
     """
-    from callboard.process.loading import load_app
+    from callboard.process.loader import load_app
     from callboard.runtime.runtime import RedisAgentRuntime
 
     app = load_app(target) if target else None
@@ -225,7 +266,7 @@ async def check_topic(transport: RedisTransport, topic: str) -> None:
 
 async def names_in(transport: RedisTransport, suffix: str) -> list[str]:
     """The agent types (`types`), or topics (`topics`), of a namespace."""
-    from callboard.broker.redis.operations.paging import pages
+    from callboard.broker.redis.operations.inspect import pages
 
     flat = await pages(transport, "HSCAN", suffix)
     return sorted(name.decode(errors="replace") for name in flat[::2])
@@ -249,25 +290,13 @@ def control_of(transport: RedisTransport) -> Control:
     return Control(connected)
 
 
-class Server(NamedTuple):
-    """The server that a command uses.
-
-    Attributes:
-        url: Its URL.
-        revive: Starts it again if it died; does nothing for a server that is not ours.
-    """
-
-    url: str
-    revive: Callable[[], Awaitable[None]]
-
-
 @contextlib.asynccontextmanager
 async def server_at(url: str | None) -> AsyncIterator[Server]:
     """The server to use: the one of a URL, else the embedded one, which stays up meanwhile."""
     if url is not None:
         yield Server(url, _leave_alone)
         return
-    from callboard.broker.redis.server.embedded import EmbeddedServer
+    from callboard.broker.redis.embedded import EmbeddedServer
 
     async with await EmbeddedServer.acquire() as handle:
         yield Server(handle.url, handle.ensure_running)
@@ -283,7 +312,7 @@ async def running_server(url: str | None) -> AsyncIterator[Server]:
     if url is not None:
         yield Server(url, _leave_alone)
         return
-    from callboard.broker.redis.server.embedded import EmbeddedServer
+    from callboard.broker.redis.embedded import EmbeddedServer
 
     status = await EmbeddedServer.status()
     if status is None:
@@ -298,7 +327,7 @@ async def server_with_data(url: str | None) -> AsyncIterator[Server]:
     Raises:
         CommandFailed: There is none.
     """
-    from callboard.broker.redis.server.embedded import DEFAULT_DIRECTORY
+    from callboard.broker.redis.embedded import DEFAULT_DIRECTORY
 
     if url is None and not DEFAULT_DIRECTORY.is_dir():
         raise CommandFailed(_no_server(), UNREACHABLE)
@@ -308,7 +337,7 @@ async def server_with_data(url: str | None) -> AsyncIterator[Server]:
 
 def _no_server() -> str:
     """What to do when the embedded server does not run."""
-    from callboard.broker.redis.server.embedded import DEFAULT_DIRECTORY
+    from callboard.broker.redis.embedded import DEFAULT_DIRECTORY
 
     if DEFAULT_DIRECTORY.is_dir():
         return (
@@ -323,3 +352,40 @@ def _no_server() -> str:
 
 async def _leave_alone() -> None:
     pass
+
+
+def check_types(app: App, names: Sequence[str]) -> None:
+    """Refuses agent types that the app does not declare.
+
+    Raises:
+        UnknownAgentTypeError: with the nearest name that it has.
+    """
+    for name in names:
+        app[name]
+
+
+def nothing_to_run(app: App, or_else: str = "") -> NoReturn:
+    """Ends the command: there is no agent type to work for."""
+    bad_use(f"the app {app.name!r} has nothing to run: declare agents with @app.agent{or_else}")
+
+
+def grace_of(given: float | None, settings: BrokerSettings) -> float:
+    """Seconds of the grace period."""
+    return settings.drain_grace if given is None else given
+
+
+def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: int | None) -> BrokerSettings:
+    """The settings with the limits of a worker process that the command line gives."""
+    from dataclasses import replace
+
+    from callboard.broker.settings import parse_size
+
+    memory = settings.max_memory if max_memory is None else parse_size(max_memory)
+    messages = settings.max_messages if max_messages is None else max_messages
+    return replace(settings, max_memory=memory, max_messages=messages)
+
+
+def worker_options(settings: BrokerSettings) -> tuple[str, ...]:
+    """What the processes of `callboard up` are told besides their type: these limits, and --debug where it was given."""
+    debug = ("--debug",) if logging.getLogger().isEnabledFor(logging.DEBUG) else ()
+    return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages), *debug)

@@ -1,4 +1,4 @@
-"""The command line of a worker, read without typer.
+"""The command line of a worker, read without typer, and durations as people write them.
 
 A worker runs for days, and there are many: what typer and its options take would be for nothing once the line is read. That
 is 1.8 MB of memory, and a twelfth of the instructions to the first message. Only what is plainly right is read here. Help
@@ -7,11 +7,31 @@ and every mistake are left to typer, which knows what to say.
 
 from __future__ import annotations
 
+import contextlib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .durations import seconds_of
+UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_AMOUNT: Final = r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)"
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of a duration such as `90s`, `1h30m`, `2d` or `500ms`; a plain number is seconds.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    text = text.strip().lower()
+    with contextlib.suppress(ValueError):
+        if math.isfinite(plain := float(text)) and plain >= 0:
+            return plain
+    if not re.fullmatch(rf"(?:{_AMOUNT}\s*)+", text):
+        raise ValueError(f"{text!r} is no duration: write 90s, 1h30m, 2d or 500ms; a plain number is seconds")
+    return sum(float(number) * UNITS[unit] for number, unit in re.findall(_AMOUNT, text))
+
 
 COMMAND: Final = "worker"
 

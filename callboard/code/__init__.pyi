@@ -1,19 +1,13 @@
 from .base import (
     CodeBlock as CodeBlock,
+    CodeError as CodeError,
     CodeExecutor as CodeExecutor,
     CodeResult as CodeResult,
     CommandLineCodeResult as CommandLineCodeResult,
-)
-from .config import LocalCommandLineCodeExecutorConfig as LocalCommandLineCodeExecutorConfig
-from .confinement import Confinement as Confinement
-from .errors import (
-    CodeError as CodeError,
     ConfinementError as ConfinementError,
     FunctionsError as FunctionsError,
 )
-from .limits import CodeLimits as CodeLimits
-from .local import LocalCommandLineCodeExecutor as LocalCommandLineCodeExecutor
-from .requirements import (
+from .functions import (
     Alias as Alias,
     FunctionWithRequirements as FunctionWithRequirements,
     FunctionWithRequirementsStr as FunctionWithRequirementsStr,
@@ -21,6 +15,12 @@ from .requirements import (
     ImportFromModule as ImportFromModule,
     with_requirements as with_requirements,
 )
+from .local import (
+    CodeLimits as CodeLimits,
+    LocalCommandLineCodeExecutor as LocalCommandLineCodeExecutor,
+    LocalCommandLineCodeExecutorConfig as LocalCommandLineCodeExecutorConfig,
+)
+from .process import Confinement as Confinement
 from .tool import (
     CodeExecutionInput as CodeExecutionInput,
     CodeExecutionResult as CodeExecutionResult,

@@ -1,4 +1,11 @@
-"""Blocks of code, what comes of them, and the interface of what runs them.
+"""Blocks of code, their results, their errors, and the interface of executors.
+
+```
+ActorError
+└── CodeError
+    ├── ConfinementError    the system does not allow the confinement that is required (RuntimeError)
+    └── FunctionsError      functions for the code can't be used: their source, packages or imports (ValueError)
+```
 
 Names and behaviour are those of `autogen_core.code_executor`.
 """
@@ -6,16 +13,49 @@ Names and behaviour are those of `autogen_core.code_executor`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from pydantic import BaseModel
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
+from callboard.foundation import ActorError
 from callboard.foundation.component import ComponentBase
 
-__all__ = ["CodeBlock", "CodeExecutor", "CodeResult", "CommandLineCodeResult"]
+
+class CodeError(ActorError):
+    """The root of everything that code executors raise."""
+
+
+class ConfinementError(CodeError, RuntimeError):
+    """Code was to be run only in confinement, and this system does not allow it.
+
+    Attributes:
+        missing: What is required and not in force: names of fields of `Confinement`.
+    """
+
+    template = (
+        "Code can't be confined as require_confinement asks for; not in force here: {listed}. In a container the "
+        "system calls `unshare`, `landlock_create_ruleset` and `seccomp` must be allowed; otherwise run code elsewhere."
+    )
+    permanent = True
+
+    missing: Sequence[str]
+
+    @property
+    def listed(self) -> str:
+        """What is missing, as text."""
+        return ", ".join(self.missing)
+
+
+class FunctionsError(CodeError, ValueError):
+    """Functions that the code is to find in a module can't be used."""
+
+    template = "{text}"
+
+    text: str
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,142 @@
-"""An executor that runs code in processes of this machine, confined as far as the system allows."""
+"""An executor that runs code in processes of this machine, with its limits and its plain data."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from string import Template
 from types import SimpleNamespace
 from typing import ClassVar, Self
 
-from callboard.cancellation import CancellationToken
+from pydantic import BaseModel, Field
+
+from callboard.code.launcher import LaunchPlan
+from callboard.core.cancellation import CancellationToken
 from callboard.errors import OutsideContextError, SettingValueError
 from callboard.foundation.component import Component
-from callboard.foundation.printable import printable
+from callboard.foundation.texts import printable
 
 from . import process
-from .base import CodeBlock, CodeExecutor, CommandLineCodeResult
-from .config import LocalCommandLineCodeExecutorConfig, warn_of_loss
-from .confinement import Confinement, Measure, detect
-from .environment import PACKAGES, environment, program_of, python_of, readable_paths
-from .errors import FunctionsError
-from .functions_file import Function, build_python_functions_file, packages_of, to_stub
-from .languages import NAMES, find_language
-from .launcher.plan import Plan
-from .limits import CodeLimits
-from .packages import install
-from .runs import Runs
-from .work_folder import WorkFolder
-from .workspace import OutsideError, delete, named_file, write_code
+from .base import CodeBlock, CodeExecutor, CommandLineCodeResult, FunctionsError
+from .functions import Function, build_python_functions_file, install, packages_of, to_stub
+from .process import Confinement, Measure, detect
+from .workspace import (
+    NAMES,
+    PACKAGES,
+    OutsideError,
+    WorkFolder,
+    delete,
+    environment,
+    find_language,
+    named_file,
+    program_of,
+    python_of,
+    readable_paths,
+    write_code,
+)
 
-__all__ = ["LocalCommandLineCodeExecutor"]
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeLimits:
+    """How much a code block may use. Each is a whole number above 0.
+
+    Attributes:
+        memory: Bytes of address space of each process, and of resident memory of all processes together.
+        cpu_seconds: Processor time of each process; None: as long as the timeout.
+        processes: Processes and threads at once.
+        open_files: Open files of each process.
+        file_size: Bytes of one file.
+        disk: Bytes that may be added to the work folder.
+        files: Files that may be added to the work folder.
+        output: Bytes that may be written as output; a block that writes more is stopped.
+        output_kept: Bytes of output that the result holds: half from the beginning and half from the end.
+
+    Raises:
+        SettingValueError: One of them is not above 0 (a ValueError).
+    """
+
+    memory: int = 2048 * MIB
+    cpu_seconds: int | None = None
+    processes: int = 128
+    open_files: int = 256
+    file_size: int = 256 * MIB
+    disk: int = 1024 * MIB
+    files: int = 20_000
+    output: int = 64 * MIB
+    output_kept: int = 64 * 1024
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value < 1:
+                raise SettingValueError(f"limits.{field.name}", repr(value), "a whole number above 0")
+
+
+class LocalCommandLineCodeExecutorConfig(BaseModel):
+    """What a `LocalCommandLineCodeExecutor` is made with; what AutoGen's has not comes last.
+
+    Attributes:
+        timeout: Seconds for each block.
+        work_dir: The work folder; None: a temporary one.
+        functions_module: The name of the functions' module.
+        cleanup_temp_files: Delete the files of blocks when they have run.
+        limits: The limits.
+        network: Code may use the network.
+        readable: Files and folders that code may read.
+        require_confinement: What must be in force.
+    """
+
+    timeout: float = 60
+    work_dir: str | None = None
+    functions_module: str = "functions"
+    cleanup_temp_files: bool = True
+    limits: CodeLimits = Field(default_factory=CodeLimits)
+    network: bool = False
+    readable: list[str] = []
+    require_confinement: bool | Sequence[Measure] = False
+
+
+def warn_of_loss(names: Iterable[str]) -> None:
+    """Say which settings a configuration does not hold."""
+    lost = ", ".join(names)
+    if lost:
+        warnings.warn(
+            f"The configuration of a code executor does not hold: {lost}", UserWarning, stacklevel=3
+        )
+
+
+class Runs:
+    """Counts runs, and cancels them together."""
+
+    def __init__(self) -> None:
+        self._token = CancellationToken()
+        self._open: set[asyncio.Future[None]] = set()
+
+    @contextmanager
+    def new(self) -> Iterator[CancellationToken]:
+        """Count one run; gives the token that is cancelled when all are."""
+        ended = asyncio.get_running_loop().create_future()
+        self._open.add(ended)
+        try:
+            yield self._token
+        finally:
+            self._open.discard(ended)
+            ended.set_result(None)
+
+    async def cancel(self) -> None:
+        """Cancel the runs there are, and wait until they are over."""
+        token, self._token = self._token, CancellationToken()
+        token.cancel()
+        if self._open:
+            await asyncio.wait(set(self._open))
+
 
 WARNING = (
     "LocalCommandLineCodeExecutor runs code that a model wrote on this machine. It is confined as far as the system "
@@ -282,9 +387,9 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
     def _from_config(cls, config: LocalCommandLineCodeExecutorConfig) -> Self:
         return cls(**dict(config))
 
-    def _plan(self, folder: Path, command: list[str]) -> Plan:
+    def _plan(self, folder: Path, command: list[str]) -> LaunchPlan:
         limits = self._limits
-        return Plan(
+        return LaunchPlan(
             command=command,
             folder=str(folder),
             timeout=self._timeout,

@@ -1,17 +1,169 @@
-"""One run of a program under the launcher."""
+"""One run of a program under the launcher: how far the system confines it, and its output."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
+import tempfile
 from asyncio.subprocess import PIPE, STDOUT, Process
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from callboard.cancellation import CancellationToken
+from callboard.code.launcher import CANCELLED, KILLED, LANDLOCK, NAMESPACES, SECCOMP, LaunchPlan
+from callboard.core.cancellation import CancellationToken
 
-from .confinement import launcher_command
-from .launcher.plan import CANCELLED, KILLED, Plan
-from .output import KeptOutput
+from .base import ConfinementError
+
+Measure = Literal["network", "writing", "reading", "processes"]
+
+#: The first version of Landlock that covers cutting a file off.
+COVERS_TRUNCATE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confinement:
+    """What is in force while code runs. Limits, the clean environment and the closed input are always.
+
+    None of it makes a sandbox: a fault in the kernel leads out of it.
+
+    Attributes:
+        network: Code can make no sockets: it has no network, and reaches no server on this machine either.
+        writing: Code writes to no file outside its work folder. Without `namespaces` it can still change the modes and
+            times of files that belong to its user.
+        reading: Code reads nothing but its work folder, the system's programs and libraries, Python, and `readable`.
+        processes: Code can look into, and signal, no processes but its own, and none of them outlives the run. Without
+            `proc` it can see that others are there.
+        measures: The means that the system allows, of `namespaces`, `proc`, `seccomp`, `landlock`.
+    """
+
+    network: bool
+    writing: bool
+    reading: bool
+    processes: bool
+    measures: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, measures: Iterable[str], *, landlock: int = 0, network: bool = False) -> Confinement:
+        """What some measures come to.
+
+        Args:
+            measures: Those that work.
+            landlock: Version of Landlock.
+            network: The network is allowed.
+        """
+        taken = tuple(measures)
+        return cls(
+            network=SECCOMP in taken and not network,
+            writing=NAMESPACES in taken or landlock >= COVERS_TRUNCATE,
+            reading=LANDLOCK in taken,
+            processes=NAMESPACES in taken,
+            measures=taken,
+        )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the attributes that are not in force."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name) is False)
+
+    def require(self, required: bool | Iterable[Measure]) -> None:
+        """Make sure that something is in force.
+
+        Args:
+            required: Names of attributes; True: all of them; False: none.
+
+        Raises:
+            ConfinementError: It is not (a RuntimeError).
+        """
+        if required is False:
+            return
+        wanted = set(self.missing if required is True else required)
+        missing = [name for name in self.missing if name in wanted]
+        if missing:
+            raise ConfinementError(missing)
+
+    def __str__(self) -> str:
+        lacking = f"; not in force: {', '.join(self.missing)}" if self.missing else ""
+        return f"confined by {', '.join(self.measures) or 'limits only'}{lacking}"
+
+
+def launcher_command(module: str, plan: LaunchPlan) -> list[str]:
+    """The command of a module of the launcher, which `launcher/__init__.py` tells about."""
+    folder = str(Path(__file__).parent)
+    start = f"import sys; sys.path.insert(0, {folder!r}); from launcher.{module} import main; main()"
+    return [sys.executable, "-I", "-S", "-c", start, plan.to_json()]
+
+
+async def detect(plan: LaunchPlan) -> Confinement:
+    """Find out what this system allows, by trying it in processes of its own.
+
+    Args:
+        plan: A run; its folder need not exist.
+    """
+    with tempfile.TemporaryDirectory(prefix="callboard-code-") as folder:
+        command = launcher_command("probe", plan._replace(folder=folder))
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={"PATH": os.defpath},
+            start_new_session=True,
+        )
+        answer = (await process.communicate())[0]
+    if process.returncode != 0:
+        return Confinement.of((), network=plan.network)
+    found = json.loads(answer)
+    return Confinement.of(found["measures"], landlock=found["landlock"], network=plan.network)
+
+
+class KeptOutput:
+    """Takes bytes, keeps those of the beginning and those of the end.
+
+    Args:
+        kept: Bytes to keep: half from each end.
+    """
+
+    def __init__(self, kept: int) -> None:
+        self._half = max(1, kept // 2)
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        """Take what came next."""
+        self.size += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if not data:
+            return
+        self._tail.append(data)
+        self._tail_size += len(data)
+        while self._tail_size - len(self._tail[0]) >= self._half:
+            self._tail_size -= len(self._tail.popleft())
+
+    def text(self) -> str:
+        """What is kept, as text; between its two parts it says how much was left out.
+
+        What is not UTF-8, and the character NUL, which many a store refuses, are shown as U+FFFD.
+        """
+        tail = b"".join(self._tail)[-self._half :]
+        left_out = self.size - len(self._head) - len(tail)
+        if left_out == 0:
+            return _readable(bytes(self._head) + tail)
+        return f"{_readable(self._head)}\n[... {left_out} bytes of output left out ...]\n{_readable(tail)}"
+
+
+def _readable(data: bytes | bytearray) -> str:
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+
 
 #: Seconds for a launcher to end by itself before it is killed, and for the output of what it left.
 GRACE, OUTPUT_GRACE = 10.0, 1.0
@@ -19,7 +171,7 @@ CHUNK = 1 << 16
 
 
 async def run(
-    plan: Plan, environ: Mapping[str, str], tokens: Iterable[CancellationToken], output: int, kept: int
+    plan: LaunchPlan, environ: Mapping[str, str], tokens: Iterable[CancellationToken], output: int, kept: int
 ) -> tuple[int, str]:
     """Run a plan; returns exit code and output. When it returns or raises, nothing of the run is left.
 
@@ -57,7 +209,7 @@ async def _settled(task: asyncio.Task[Any]) -> None:
 
 
 class _Run:
-    def __init__(self, plan: Plan, output: int, kept: int) -> None:
+    def __init__(self, plan: LaunchPlan, output: int, kept: int) -> None:
         self._plan = plan
         self._output_limit = output
         self._output = KeptOutput(kept)

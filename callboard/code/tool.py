@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field, model_serializer
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.tools import BaseTool
 

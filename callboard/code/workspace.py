@@ -1,4 +1,4 @@
-"""Files of code in a work folder, written so that nothing that lies in the folder already leads out of it."""
+"""The folder that code works in: its files, the languages and variables of code there, and its removal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,258 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+import secrets
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
-__all__ = ["OutsideError", "delete", "named_file", "write_code"]
+
+@dataclass(frozen=True)
+class Language:
+    """One language.
+
+    Attributes:
+        name: What a message about it says.
+        suffix: The end of its files' names.
+        programs: What may run it; the first that is installed is taken. Empty: the Python of the executor.
+        options: What stands between program and file.
+    """
+
+    name: str
+    suffix: str
+    programs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def find_program(self, path: str) -> str | None:
+        """The absolute path of the program that runs it.
+
+        Args:
+            path: Folders to look in, as in the environment variable PATH.
+        """
+        found = (shutil.which(program, path=path) for program in self.programs)
+        return next((program for program in found if program), None)
+
+
+PYTHON = Language("python", "py")
+_POWERSHELL = Language(
+    "powershell",
+    "ps1",
+    ("pwsh", "powershell"),
+    ("-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File"),
+)
+_BASH, _SH = Language("bash", "sh", ("bash",)), Language("sh", "sh", ("sh",))
+_LANGUAGES: Mapping[str, Language] = {
+    "python": PYTHON,
+    "python3": PYTHON,
+    "py": PYTHON,
+    "bash": _BASH,
+    "sh": _SH,
+    "shell": _SH,
+    "pwsh": _POWERSHELL,
+    "powershell": _POWERSHELL,
+    "ps1": _POWERSHELL,
+}
+NAMES = tuple(_LANGUAGES)
+
+
+def find_language(name: str) -> Language | None:
+    """The language that a code block names, in any case; None when it can't be run."""
+    return _LANGUAGES.get(name.strip().lower())
+
+
+#: Variables of ours that code gets too. Everything else may be a secret.
+PASSED_ON = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "TZ")
+#: What programs of the system need. Of /etc only what holds no secret.
+READABLE = (
+    *(
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/nix/store",
+        "/proc",
+        "/sys/devices/system/cpu",
+    ),
+    *(
+        f"/etc/{name}"
+        for name in ("alternatives", "ca-certificates", "fonts", "ld.so.cache", "ld.so.conf", "locale.alias")
+    ),
+    *(
+        f"/etc/{name}"
+        for name in ("ld.so.conf.d", "localtime", "magic", "mime.types", "os-release", "pki", "ssl/certs")
+    ),
+    *(
+        f"/etc/{name}"
+        for name in ("group", "host.conf", "hosts", "nsswitch.conf", "passwd", "resolv.conf", "timezone")
+    ),
+    *("/etc/bash.bashrc", "/etc/profile", "/etc/terminfo", "/etc/ssl/openssl.cnf"),
+)
+#: Folder in the work folder for temporary files and what programs keep in a home.
+HOME = ".home"
+#: Folder in the work folder for what pip installs for functions.
+PACKAGES = ".packages"
+
+
+def python_of(virtual_env: SimpleNamespace | None) -> str:
+    """The Python that runs code: that of a virtual environment, else ours."""
+    return os.path.abspath(virtual_env.env_exe) if virtual_env else sys.executable  # noqa: PTH100 - links are kept
+
+
+def environment(
+    folder: Path, virtual_env: SimpleNamespace | None, added: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of code: nothing of ours but language and time zone, and where programs are.
+
+    Args:
+        folder: The work folder; homes and temporary files are in it.
+        virtual_env: The virtual environment that is used.
+        added: Variables that the user gives to the code.
+    """
+    home = str(folder / HOME)
+    return {
+        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        "PATH": search_path(virtual_env),
+        "HOME": home,
+        "TMPDIR": home,
+        "TERM": "dumb",
+        "PYTHONUNBUFFERED": "1",  # what was printed is there when the code is stopped
+        "PYTHONIOENCODING": "utf-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(folder / PACKAGES),
+        "PIP_QUIET": "3",  # as AutoGen, which adds -qqq
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        **added,
+    }
+
+
+def program_of(language: Language, virtual_env: SimpleNamespace | None) -> str | None:
+    """The absolute path of the program that runs a language; None when it is not installed."""
+    return language.find_program(search_path(virtual_env)) if language.programs else python_of(virtual_env)
+
+
+def search_path(virtual_env: SimpleNamespace | None) -> str:
+    """Folders of programs: first those beside the Python that runs code, so that `python` in a shell is the same."""
+    first = os.path.dirname(python_of(virtual_env))  # noqa: PTH120 - links are kept
+    return os.pathsep.join([first, os.environ.get("PATH", os.defpath)])
+
+
+def readable_paths(virtual_env: SimpleNamespace | None, added: tuple[str, ...]) -> list[str]:
+    """Files and folders outside of the work folder that code may read and execute.
+
+    Args:
+        virtual_env: The virtual environment that is used.
+        added: What the user adds.
+    """
+    python = Path(python_of(virtual_env))
+    return [
+        *READABLE,
+        sys.prefix,
+        sys.base_prefix,
+        str(python.parent.parent),
+        str(python.resolve().parent),
+        *added,
+    ]
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder and everything in it, without following links. That it is gone already is no matter.
+
+    Folders in folders are moved to the top before they are emptied, so that no depth is too deep.
+
+    Raises:
+        OSError: Something can't be deleted.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        top = os.open(folder, _FOLDER)
+        try:
+            _Removal(top).run()
+        finally:
+            os.close(top)
+        folder.rmdir()
+
+
+class _Removal:
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._prefix = secrets.token_hex(16)
+        self._made = 0
+        self._waiting: list[str] = []
+
+    def run(self) -> None:
+        self._empty(self._top)
+        while self._waiting:
+            name = self._waiting.pop()
+            inner = os.open(name, _FOLDER, dir_fd=self._top)
+            try:
+                self._empty(inner)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=self._top)
+
+    def _empty(self, place: int) -> None:
+        with os.scandir(place) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for name, is_folder in found:
+            if is_folder:
+                self._move(name, place)
+            else:
+                os.unlink(name, dir_fd=place)
+
+    def _move(self, name: str, place: int) -> None:
+        self._made += 1
+        new = f"{self._prefix}-{self._made}"
+        os.chmod(name, 0o700, dir_fd=place)
+        os.rename(name, new, src_dir_fd=place, dst_dir_fd=self._top)
+        self._waiting.append(new)
+
+
+class WorkFolder:
+    """A given folder, or a temporary one that is removed.
+
+    Args:
+        given: The folder; None: a temporary one.
+    """
+
+    def __init__(self, given: Path | str | None) -> None:
+        self._given = None if given is None else Path(given).resolve()
+        if self._given == Path.cwd():
+            message = "Using the current folder as work_dir is deprecated: code may change all that is in it."
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+        self._own: Path | None = None
+
+    @property
+    def given(self) -> str | None:
+        """The path of the given folder."""
+        return None if self._given is None else str(self._given)
+
+    def open(self) -> Path:
+        """The folder, made where it is missing: code may have deleted it."""
+        folder = self._given or self._own
+        if folder is None or (folder == self._own and not folder.is_dir()):
+            self._own = folder = Path(tempfile.mkdtemp(prefix="callboard-code-")).resolve()
+        (folder / HOME).mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def remove(self) -> None:
+        """Remove a temporary folder and all that is in it."""
+        own, self._own = self._own, None
+        if own is not None:
+            remove_folder(own)
+
 
 MARK = "# filename:"
 LONGEST_NAME = 200
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutsideError(Exception):

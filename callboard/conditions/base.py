@@ -1,19 +1,82 @@
-"""The base of termination conditions, and their combinations, which its operators make."""
+"""The base of termination conditions, their combinations, their errors, and their states read back."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
+from callboard.foundation import ActorError
 from callboard.foundation.component import Component, ComponentBase, ComponentModel, dumped
-from callboard.messages.base import BaseAgentEvent, BaseChatMessage
-from callboard.messages.chat import StopMessage
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, StopMessage
 
-from .errors import TerminatedException
-from .saved import part_states, read_state
+
+class ConditionError(ActorError):
+    """The root of what is wrong with a termination condition or with how it is used."""
+
+
+class TerminatedException(ConditionError, RuntimeError):
+    """A condition that has been reached was asked again; it must be reset first.
+
+    AutoGen's is a BaseException, which passes every ``except Exception`` and so takes the whole process with it, and its
+    ``|`` raises a RuntimeError instead. This is an Exception, and a RuntimeError, for all conditions: programs that catch
+    either of AutoGen's by name catch this one.
+    """
+
+    template = "Termination condition has already been reached"
+
+
+class ConditionSettingError(ConditionError, ValueError):
+    """A condition was made with a setting that can't work."""
+
+    template = "{setting}={value} can't work: it must be {rule}."
+
+    setting: str
+    value: str
+    rule: str
+
+
+class ConditionStateError(ConditionError, ValueError):
+    """A state was loaded that this condition did not save."""
+
+    template = "{condition} can't load this state: {reason}"
+
+    condition: str
+    reason: str
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+PartT = TypeVar("PartT")
+
+
+def read_state(model: type[ModelT], state: Mapping[str, Any], condition: object) -> ModelT:
+    """A state as its model.
+
+    Raises:
+        ConditionStateError: It does not fit (a ValueError).
+    """
+    try:
+        return model.model_validate(state)
+    except ValidationError as error:
+        places = [".".join(map(str, item["loc"])) + ": " + item["msg"] for item in error.errors()]
+        raise ConditionStateError(type(condition).__name__, "; ".join(places)) from error
+
+
+def part_states(
+    parts: Sequence[PartT], states: Sequence[Mapping[str, Any]], whole: object
+) -> list[tuple[PartT, Mapping[str, Any]]]:
+    """The parts of a combined condition, each with its state.
+
+    Raises:
+        ConditionStateError: There are more states than parts, or fewer (a ValueError).
+    """
+    if len(parts) != len(states):
+        reason = f"it combines {len(parts)} conditions, and the state is that of {len(states)}."
+        raise ConditionStateError(type(whole).__name__, reason)
+    return list(zip(parts, states, strict=True))
+
 
 Messages: TypeAlias = Sequence[BaseAgentEvent | BaseChatMessage]
 

@@ -1,25 +1,25 @@
 from .agent import DynamicDispatcherAgent as DynamicDispatcherAgent
-from .authorization import Authorized as Authorized
-from .base import (
+from .dispatcher import (
     AbstractDispatcher as AbstractDispatcher,
     AbstractDynamicDispatcher as AbstractDynamicDispatcher,
-)
-from .changes import HandoffChange as HandoffChange
-from .dynamic import DynamicDispatcher as DynamicDispatcher
-from .entries import EnabledFunc as EnabledFunc
-from .errors import (
+    Dispatcher as Dispatcher,
     DispatchError as DispatchError,
     DispatcherSettingError as DispatcherSettingError,
     DispatcherStateError as DispatcherStateError,
     DuplicateHandoffError as DuplicateHandoffError,
+    EnabledFunc as EnabledFunc,
     HandoffDeclarationError as HandoffDeclarationError,
     HandoffLimitError as HandoffLimitError,
     NotAHandoffError as NotAHandoffError,
     TargetRefusedError as TargetRefusedError,
+    TypedHandoff as TypedHandoff,
     UnknownHandoffError as UnknownHandoffError,
 )
+from .dynamic import (
+    Authorized as Authorized,
+    DynamicDispatcher as DynamicDispatcher,
+    HandoffChange as HandoffChange,
+)
 from .search_agent import WorkbenchSearchAgent as WorkbenchSearchAgent
-from .static import Dispatcher as Dispatcher
-from .typed import TypedHandoff as TypedHandoff
 
 __all__: list[str]

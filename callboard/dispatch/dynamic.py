@@ -1,21 +1,226 @@
-"""A dispatcher whose handoffs come and go."""
+"""The dispatcher whose handoffs come and go: limits, authorization, watchers, and its state."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ValidationError
 
 from callboard.agents.handoff import Handoff
 from callboard.memory.llm_messages import LLMMessage
 
-from .authorization import Authorization, Authorized
-from .base import AbstractDynamicDispatcher
-from .changes import HandoffChange, Kind
-from .entries import EnabledFunc, Entry, Origin, check_handoff, check_texts
-from .errors import DispatcherSettingError, DuplicateHandoffError, HandoffLimitError, UnknownHandoffError
-from .state import DynamicDispatcherState, SavedHandoff, read_state
+from .dispatcher import (
+    AbstractDynamicDispatcher,
+    DispatchError,
+    DispatcherSettingError,
+    DispatcherStateError,
+    DuplicateHandoffError,
+    EnabledFunc,
+    HandoffLimitError,
+    KnownHandoff,
+    Origin,
+    TargetRefusedError,
+    UnknownHandoffError,
+    check_handoff,
+    check_texts,
+)
+
+Kind: TypeAlias = Literal["created", "added", "deleted", "enabled", "disabled", "used", "expired", "hidden"]
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffChange:
+    """Something that happened to a handoff of a dispatcher.
+
+    Attributes:
+        kind: What.
+        name: The name of the handoff.
+        target: Its target.
+        caller: The agent whose model asked for it; None: the program, or its lifetime.
+    """
+
+    kind: Kind
+    name: str
+    target: str
+    caller: str | None = None
+
+
+ANYBODY: Final = "*"
+Targets: TypeAlias = Sequence[str] | Literal["*"]
+Authorized: TypeAlias = Targets | Mapping[str, Targets] | None
+"""The names of the targets; "*": anybody; a mapping: the targets of each agent by its name, and nobody for others; None:
+nobody."""
+
+
+class Authorization:
+    """Says to whom agents may hand over. What is not allowed is forbidden.
+
+    Args:
+        given: Who may.
+        outside: Targets that are allowed to be outside of the team.
+
+    Raises:
+        DispatcherSettingError: It is something else (a ValueError).
+    """
+
+    def __init__(self, given: Authorized, outside: Sequence[str] = ()) -> None:
+        self._targets: frozenset[str] | None = frozenset()  # None: anybody
+        self._by_caller: dict[str, frozenset[str] | None] | None = None
+        self._outside = frozenset(outside)
+        self._members: frozenset[str] | None = None  # None: not known
+        if isinstance(given, Mapping):
+            self._by_caller = {caller: _targets(targets) for caller, targets in given.items()}
+        else:
+            self._targets = _targets(given or ())
+
+    def join(self, members: Sequence[str]) -> None:
+        """Learn the names of a team."""
+        self._members = (self._members or frozenset()) | frozenset(members)
+
+    def check(self, target: str, caller: str | None) -> None:
+        """Refuse a target.
+
+        Args:
+            target: Who would go on.
+            caller: Who hands over; None: it is enough when somebody may.
+
+        Raises:
+            TargetRefusedError: It is not allowed (a ValueError).
+        """
+        if target == caller:
+            raise TargetRefusedError(target, "that is who hands over")
+        if not any(allowed is None or target in allowed for allowed in self._of(caller)):
+            raise TargetRefusedError(target, self._advice(caller))
+        self.check_member(target)
+
+    def check_member(self, target: str) -> None:
+        """Refuse a target that is not in the team.
+
+        Raises:
+            TargetRefusedError: It is not there (a ValueError).
+        """
+        if self._members is not None and target not in self._members | self._outside:
+            raise TargetRefusedError(target, f"nobody in the team has this name; {_listed(self._members)}")
+
+    def allows(self, target: str, caller: str) -> bool:
+        """Whether `check` refuses nothing."""
+        try:
+            self.check(target, caller)
+        except TargetRefusedError:
+            return False
+        return True
+
+    def _of(self, caller: str | None) -> list[frozenset[str] | None]:
+        if self._by_caller is None:
+            return [self._targets]
+        if caller is None:
+            return list(self._by_caller.values())
+        return [self._by_caller.get(caller, frozenset())]
+
+    def _advice(self, caller: str | None) -> str:
+        allowed = {name for targets in self._of(caller) for name in targets or ()}
+        who = "it is not authorized" if caller is None else f"it is not authorized for {caller!r}"
+        return f"{who}; {_listed(allowed - {caller})}"
+
+
+def _targets(given: Targets) -> frozenset[str] | None:
+    if given == ANYBODY:
+        return None
+    found: object = given  # programs without a type checker pass other things
+    if isinstance(found, str) or not all(isinstance(name, str) for name in given):
+        raise DispatcherSettingError(
+            f'authorized agents are a list of names, or "*" for anybody, not {given!r}'
+        )
+    return frozenset(given)
+
+
+def _listed(names: frozenset[str] | set[str | None] | set[str]) -> str:
+    return f"there are: {', '.join(sorted(map(str, names)))}" if names else "nobody is"
+
+
+class SavedHandoff(BaseModel):
+    """A handoff that came at run time; see `Entry` for the attributes."""
+
+    name: str
+    target: str
+    description: str
+    message: str
+    origin: Literal["added", "created"]
+    enabled: bool = True
+    born: int = 0
+    uses: int = 0
+
+    @classmethod
+    def of(cls, entry: KnownHandoff) -> Self:
+        """The entry as plain data."""
+        return cls.model_validate(
+            {
+                **entry.handoff.model_dump(),
+                "origin": entry.origin,
+                "enabled": entry.enabled,
+                "born": entry.born,
+                "uses": entry.uses,
+            }
+        )
+
+    def to_entry(self) -> KnownHandoff:
+        """The entry.
+
+        Raises:
+            DispatchError: It can't be shown to models.
+        """
+        handoff = Handoff(
+            name=self.name, target=self.target, description=self.description, message=self.message
+        )
+        return KnownHandoff(check_handoff(handoff), self.origin, self.enabled, born=self.born, uses=self.uses)
+
+
+class DynamicDispatcherState(BaseModel):
+    """The state of a DynamicDispatcher.
+
+    Attributes:
+        turn: How many turns its agents have begun.
+        handoffs: Those that came at run time, oldest first.
+        enabled: By name, whether models are shown it.
+        deleted: Names of handoffs that the constructor was given, and which are gone.
+    """
+
+    type: Literal["DynamicDispatcherState"] = "DynamicDispatcherState"
+    version: str = "1.0.0"
+    turn: int = 0
+    handoffs: list[SavedHandoff] = []
+    enabled: dict[str, bool] = {}
+    deleted: list[str] = []
+
+
+def read_state(state: Mapping[str, Any], limit: int) -> tuple[DynamicDispatcherState, list[KnownHandoff]]:
+    """The state, and the handoffs in it.
+
+    Args:
+        state: Plain data.
+        limit: How many handoffs it may have.
+
+    Raises:
+        DispatcherStateError: It is no state of a DynamicDispatcher (a ValueError).
+    """
+    try:
+        saved = DynamicDispatcherState.model_validate(state)
+        entries = [one.to_entry() for one in saved.handoffs]
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DispatcherStateError(f"{place}: {first['msg']}") from error
+    except DispatchError as error:
+        raise DispatcherStateError(str(error)) from error
+    if len(entries) > limit:
+        raise DispatcherStateError(f"it has {len(entries)} handoffs: at most {limit} are allowed")
+    if len({entry.handoff.name for entry in entries}) < len(entries):
+        raise DispatcherStateError("two handoffs have one name")
+    return saved, entries
+
 
 MAX_HANDOFFS: Final = 64
 LIFETIME: Final = 20  # turns
@@ -66,11 +271,11 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         self._lifetime = lifetime
         self._max_uses = max_uses
         self._on_change = on_change
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, KnownHandoff] = {}
         self._deleted: set[str] = set()  # of those that the constructor was given
         self._turn = 0
         for handoff in handoffs or ():
-            self._add(Entry(check_handoff(handoff), "given"))
+            self._add(KnownHandoff(check_handoff(handoff), "given"))
 
     # Coming and going
 
@@ -89,7 +294,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         if name:
             check_texts(name, description)
         handoff = Handoff(target=target, description=description, name=name, message=message)
-        self._add(Entry(check_handoff(handoff), "created", born=self._turn), caller)
+        self._add(KnownHandoff(check_handoff(handoff), "created", born=self._turn), caller)
         return handoff
 
     def add_handoff(self, handoff: Handoff, enabled: bool | EnabledFunc = True) -> None:
@@ -105,11 +310,11 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         """
         given = check_handoff(handoff)
         if callable(enabled):
-            self._add(Entry(given, "added", when=enabled))
+            self._add(KnownHandoff(given, "added", when=enabled))
         else:
-            self._add(Entry(given, "added", enabled))
+            self._add(KnownHandoff(given, "added", enabled))
 
-    def _add(self, entry: Entry, caller: str | None = None) -> None:
+    def _add(self, entry: KnownHandoff, caller: str | None = None) -> None:
         handoff = entry.handoff
         self._authorization.check(handoff.target, caller)
         if handoff.name in self._entries:
@@ -129,7 +334,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         for entry in list(self._entries.values()):
             self._delete(entry, "deleted")
 
-    def _delete(self, entry: Entry, kind: Kind) -> None:
+    def _delete(self, entry: KnownHandoff, kind: Kind) -> None:
         name = entry.handoff.name
         del self._entries[name]
         if entry.origin == "given":
@@ -150,7 +355,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
             self._entries[name] = replace(entry, enabled=enabled)
             self._tell("enabled" if enabled else "disabled", entry.handoff)
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> KnownHandoff:
         try:
             return self._entries[name]
         except KeyError:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from callboard.agents.assistant.agent import AssistantAgent
-from callboard.agents.assistant.config import AssistantAgentConfig
+from callboard.agents.assistant import AssistantAgent, AssistantAgentConfig
 from callboard.foundation.component import NotDumpableError
 from callboard.models.base import ChatCompletionClient
 from callboard.tools.dynamic import DynamicWorkbench

@@ -1,10 +1,17 @@
-"""What the agents of a chat know beside the messages."""
+"""Context variables: what a chat's agents know beside its messages, shared with functions and other processes."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 from collections import UserDict
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Self
+
+from .errors import SharedVariableError
 
 
 class ContextVariables(UserDict[str, Any]):
@@ -40,3 +47,93 @@ class ContextVariables(UserDict[str, Any]):
     def to_dict(self) -> dict[str, Any]:
         """The values as a dictionary of its own."""
         return dict(self.data)
+
+
+VARIABLES: Final = "context_variables"
+"""Where the metadata of a message has what was changed, as JSON."""
+
+REMOVED: Final = "context_variables_removed"
+"""Where it has the names of those that were removed."""
+
+_current: Final[ContextVar[ContextVariables]] = ContextVar("callboard_context_variables")
+
+
+def current_variables() -> ContextVariables:
+    """The context variables in force; outside a run an empty set of variables."""
+    found = _current.get(None)
+    return ContextVariables() if found is None else found
+
+
+@contextmanager
+def in_force(variables: ContextVariables) -> Iterator[None]:
+    """For the length of a ``with`` block these are the variables of the run."""
+    token = _current.set(variables)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def snapshot(values: Mapping[str, Any]) -> dict[str, str]:
+    """How some variables stand; as text, since a list that is added to stays the same object."""
+    return {name: standing(value) for name, value in values.items()}
+
+
+def standing(value: Any) -> str:
+    """How one of them stands."""
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        # An agent of this process may have had it from the beginning.
+        return f"object {id(value)}"
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
+    """What is different since a snapshot, as metadata of a message; nothing, where nothing is.
+
+    Raises:
+        SharedVariableError: A value is no plain data (a ValueError).
+    """
+    new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
+    removed = sorted(before.keys() - after.keys())
+    said = {VARIABLES: _json(new)} if new else {}
+    return {**said, REMOVED: json.dumps(removed)} if removed else said
+
+
+def take_over(variables: ContextVariables, metadata: Mapping[str, str]) -> None:
+    """Change variables as the metadata of a message says."""
+    for name in json.loads(metadata.get(REMOVED, "[]")):
+        variables.remove(name)
+    variables.update(json.loads(metadata.get(VARIABLES, "{}")))
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    for name, value in values.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()  # which lone surrogates don't have
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SharedVariableError(name, str(error)) from error
+    return json.dumps(dict(values))
+
+
+PARAMETER: Final = "context_variables"
+
+
+def with_variables(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function without a parameter for the context variables: it gets those that are in force."""
+    signature = inspect.signature(function)
+    if PARAMETER not in signature.parameters:
+        return function
+
+    @functools.wraps(function)
+    def given(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs, context_variables=current_variables())
+
+    @functools.wraps(function)
+    async def given_async(*args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs, context_variables=current_variables())
+
+    left = [one for name, one in signature.parameters.items() if name != PARAMETER]
+    made: Any = given_async if inspect.iscoroutinefunction(function) else given
+    made.__signature__ = signature.replace(parameters=left)
+    return made  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The agent that chats with others."""
+"""The agent that chats with others, with AG2's two kinds of it: the assistant, and the one that speaks for a person."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from typing import Any, Final, Literal
 from callboard.models.base import ChatCompletionClient, ToolLike
 from callboard.models.types import CreateResult
 
-from .agent import Agent, Message
-from .chatting import Chatting
-from .content import text_of
 from .context_variables import ContextVariables
-from .counting import Counting
 from .errors import GroupChatDeclarationError
-from .events import TextEvent
-from .functions import FunctionMap, execute
-from .handoffs.handoffs import Handoffs
-from .handoffs.on_condition import OnCondition, OnContextCondition
-from .histories import Histories
+from .events import IOStream, TextEvent, value_of, wait_for
+from .handoffs import Handoffs, OnCondition, OnContextCondition
 from .membership import Membership
-from .message import with_both_names
-from .model_client import ModelConfig, client_of
-from .offering import Offering
-from .peer import HumanInputMode, Peer, Reply
-from .remembering import Remembering
-from .replies import Answered, by_functions, by_model, human_input, termination_or_human
-from .rules import ReplyRule, check_trigger, is_triggered
-from .stream import IOStream
-from .transforms import TransformMessages
-from .updating import Update
-from .usage import ModelUsage
-from .waiting import value_of, wait_for
+from .messages import Agent, Histories, Message, text_of, with_both_names
+from .model import ModelConfig, ModelUsage, TransformMessages, client_of
+from .peer import Chatting, Counting, HumanInputMode, Offering, Peer, Remembering, Reply
+from .replies import (
+    Answered,
+    FunctionMap,
+    ReplyRule,
+    Update,
+    by_functions,
+    by_model,
+    check_trigger,
+    execute,
+    human_input,
+    is_triggered,
+    termination_or_human,
+)
 
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
@@ -327,3 +324,98 @@ def says_terminate(message: Message) -> bool:
 
 def _listed(functions: Callable[..., Any] | Sequence[Callable[..., Any]]) -> list[Callable[..., Any]]:
     return [functions] if callable(functions) else list(functions)
+
+
+TASK: Final = (
+    "You are a helpful AI assistant. Solve the task step by step, and say how you found the answer. Use the functions "
+    "that you have where they help. When the task is solved, end your answer with TERMINATE."
+)
+ASSISTANT_ABOUT: Final = "An assistant that answers questions, and solves tasks step by step."
+
+
+class AssistantAgent(ConversableAgent):
+    """A ConversableAgent that is told to solve a task, and asks no person.
+
+    In AG2 it is told to write code that the other agent runs. No ConversableAgent runs code here, so it is not.
+
+    Args:
+        name: A Python identifier.
+        system_message: What its model is told first.
+        llm_config: Its model: a client, an LLMConfig, or AG2's dictionary.
+        human_input_mode: See ConversableAgent.
+        description: What it can do, for those who choose who speaks; None: the system message, or what is true of the one
+            that it has by itself.
+        **options: See ConversableAgent.
+
+    Raises:
+        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+    """
+
+    DEFAULT_SYSTEM_MESSAGE: Final = TASK
+    DEFAULT_DESCRIPTION: Final = ASSISTANT_ABOUT
+
+    def __init__(
+        self,
+        name: str,
+        system_message: str | None = TASK,
+        llm_config: ModelConfig = None,
+        *,
+        human_input_mode: HumanInputMode = "NEVER",
+        description: str | None = None,
+        **options: Any,
+    ) -> None:
+        if description is None and system_message == TASK:
+            description = ASSISTANT_ABOUT
+        super().__init__(
+            name,
+            system_message,
+            human_input_mode=human_input_mode,
+            llm_config=llm_config,
+            description=description,
+            **options,
+        )
+
+
+PROXY_ABOUT: Final[Mapping[HumanInputMode, str]] = {
+    "ALWAYS": "A person who can answer questions about the task.",
+    "TERMINATE": "Somebody who executes functions, and asks a person at the end.",
+    "NEVER": "Somebody who does nothing but execute functions.",
+}
+
+
+class UserProxyAgent(ConversableAgent):
+    """A ConversableAgent that asks a person whenever it gets a message, and has no model.
+
+    In AG2 it runs the code blocks that it is sent, unless `code_execution_config` is False. Here it never does: let a
+    `CodeExecutorAgent` take part in the chat.
+
+    Args:
+        name: A Python identifier.
+        human_input_mode: See ConversableAgent.
+        llm_config: Its model; usually it has none.
+        system_message: What its model is told first, if it has one.
+        description: What it can do, for those who choose who speaks; None: as its `human_input_mode` says.
+        **options: See ConversableAgent.
+
+    Raises:
+        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        human_input_mode: HumanInputMode = "ALWAYS",
+        llm_config: ModelConfig = False,
+        system_message: str | None = "",
+        description: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            name,
+            system_message,
+            human_input_mode=human_input_mode,
+            llm_config=llm_config,
+            description=PROXY_ABOUT.get(human_input_mode) if description is None else description,
+            **options,
+        )

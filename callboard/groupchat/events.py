@@ -1,12 +1,39 @@
-"""What a group chat shows beside the messages."""
+"""Events of a group chat, the stream that shows them, and the answers of people and of async functions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from .agent import Message
+from .messages import Message
+
+T = TypeVar("T")
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine.
+
+    Where an event loop runs in this thread, such as in a function that a running chat calls, the coroutine gets a
+    thread of its own, and the caller's loop waits.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(context.run, asyncio.run, work).result()
+
+
+async def value_of(answer: Any) -> Any:
+    """What a function returned that may be async."""
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 @dataclass(frozen=True)
@@ -213,3 +240,47 @@ class ConditionNotMetEvent(ChatEvent):
     def text(self) -> str:
         """The reason."""
         return f"{self.agent} does not hand over: {self.reason}"
+
+
+class IOStream:
+    """The terminal. Derive from it for another place, and make it the default with `set_default`.
+
+    `input` may be async in a subclass; here it waits in a thread.
+    """
+
+    _default: ClassVar[contextvars.ContextVar[IOStream]] = contextvars.ContextVar("callboard_io_stream")
+
+    def send(self, event: ChatEvent) -> None:
+        """Show an event."""
+        print(event.text)
+
+    async def input(self, prompt: str) -> str:
+        """Ask the person at the other end."""
+        return await asyncio.to_thread(input, prompt)
+
+    @staticmethod
+    def get_default() -> IOStream:
+        """The one in force here; the terminal, if none was set."""
+        found = IOStream._default.get(None)
+        return IOStream() if found is None else found
+
+    @staticmethod
+    @contextmanager
+    def set_default(stream: IOStream) -> Iterator[None]:
+        """Make it the one in force in a ``with`` block, for all that is called in it."""
+        token = IOStream._default.set(stream)
+        try:
+            yield
+        finally:
+            IOStream._default.reset(token)
+
+
+def is_given() -> bool:
+    """Whether another stream than the terminal is in force."""
+    return IOStream._default.get(None) is not None
+
+
+async def ask_person(prompt: str) -> str:
+    """What a person answers; also where `input` of a stream is no async function."""
+    answer: str = await value_of(IOStream.get_default().input(prompt))
+    return answer

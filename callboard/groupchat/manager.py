@@ -1,29 +1,541 @@
-"""The manager of a group chat."""
+"""The manager of a group chat: leads the group, makes a team of it for the bus, and goes on with earlier chats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import json
+import logging
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from copy import deepcopy
+from typing import Any, Final, TypeAlias
 
-from callboard.protocol import AgentRuntime
-from callboard.teams.selection import SpeakerSelection
+from callboard.agents.base import BaseChatAgent, ChatAgent, Response, TaskResult
+from callboard.core.cancellation import CancellationToken
+from callboard.core.protocol import AgentRuntime
+from callboard.foundation.texts import read_json
+from callboard.messages.chat import BaseChatMessage, StopMessage
+from callboard.teams.errors import TeamRunError
+from callboard.teams.loop import Choice, Floor, SpeakerSelection
+from callboard.teams.states import VERSION, MemberState, Own
 
-from . import resuming
-from .agent import Agent, Message
 from .conversable import ConversableAgent
-from .events import TerminationEvent
+from .errors import GroupChatDeclarationError, ResumeError
+from .events import GroupChatResumeEvent, GroupChatRunChatEvent, IOStream, TerminationEvent, wait_for
 from .group_chat import GroupChat
-from .leader import Leader
-from .membership import GroupRules, Membership
-from .message import ConversationMessage
-from .peer import Peer
-from .resumed import message_of, team_state
-from .run import GroupChatRun
-from .selection import ThreadSelection
-from .stream import IOStream
-from .team import GroupChatTeam
-from .termination import GroupChatTermination
-from .waiting import wait_for
+from .membership import NO_REPLY, GroupRules, Membership, asks_to_clear, forget, read_order
+from .messages import Agent, ConversationMessage, Message, Note, kept_message, text_of
+from .model import ModelConfig, ModelUsage, offers_tools
+from .peer import Peer, Reply
+from .selection import GroupChatSelection, GroupChatTeam, GroupChatTermination, ThreadSelection
+
+
+def clear_by_words(reply: Message, chat: GroupChat) -> str:
+    """Clear histories as a message says, and return its text without that; see `GroupChatManager.clear_agents_history`."""
+    order = read_order(reply, chat.agent_names)
+    if order is None:
+        return text_of(reply.get("content"))
+    if order.agent is None:
+        forget(chat.messages, order.keep)
+    for agent in chat.agents:
+        if order.agent in (None, agent.name):
+            _forget(agent, order.keep)
+    return order.text
+
+
+def _forget(agent: Agent, keep: int) -> None:
+    if isinstance(agent, ConversableAgent):
+        agent.clear_history(nr_messages_to_preserve=keep)
+
+
+SYSTEM_MESSAGE: Final = "Group chat manager."
+
+
+class Leader(ConversableAgent):
+    """The part of a `GroupChatManager` that knows its group, and runs nothing."""
+
+    def __init__(
+        self,
+        groupchat: GroupChat,
+        name: str = "chat_manager",
+        max_consecutive_auto_reply: int | None = sys.maxsize,
+        human_input_mode: Any = "NEVER",
+        system_message: str = SYSTEM_MESSAGE,
+        llm_config: ModelConfig = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(groupchat, GroupChat):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GroupChatDeclarationError(
+                f"A {type(groupchat).__name__} is no group chat: write GroupChatManager(GroupChat([...]))."
+            )
+        if offers_tools(llm_config):
+            raise GroupChatDeclarationError(
+                "A GroupChatManager makes no calls: leave 'functions' and 'tools' out of its llm_config."
+            )
+        super().__init__(
+            name,
+            system_message,
+            max_consecutive_auto_reply=max_consecutive_auto_reply,
+            human_input_mode=human_input_mode,
+            llm_config=llm_config,
+            **options,
+        )
+        self._groupchat = groupchat
+        self._last_speaker: Agent | None = None
+        self._rounds = 0
+        self._rounds_before = 0
+        self.register_reply([ChatAgent, None], _run_chat, config=groupchat)
+
+    @abstractmethod
+    async def a_run_chat(
+        self,
+        messages: list[Message] | None = None,
+        sender: Agent | None = None,
+        config: GroupChat | None = None,
+    ) -> tuple[bool, str | None]:
+        """Let the group chat."""
+        ...
+
+    @property
+    def groupchat(self) -> GroupChat:
+        """The group chat."""
+        return self._groupchat
+
+    @property
+    def last_speaker(self) -> Agent | None:
+        """Who said the last message of the group; a member that hears something can see here from whom."""
+        return self._last_speaker
+
+    @property
+    def rounds(self) -> int:
+        """How many messages the last run had."""
+        return self._rounds
+
+    def note_speaker(self, speaker: Agent, rounds: int) -> None:
+        """Somebody spoke, in this round."""
+        self._last_speaker, self._rounds = speaker, rounds
+
+    def go_on_from_round(self, rounds: int) -> None:
+        """The next run has had so many rounds already."""
+        self._rounds_before = rounds
+
+    def chat_messages_for_summary(self, agent: Agent) -> list[Message]:
+        """The messages of the group; the agent does not matter."""
+        return self._groupchat.messages
+
+    def who_pays(self) -> list[Peer]:
+        """Itself and the agents of the group."""
+        return [self, *(agent for agent in self._groupchat.nested_agents() if isinstance(agent, Peer))]
+
+    def prepare_chat(
+        self, other: Peer, clear_history: bool, *, both: bool = True, answers: bool = True
+    ) -> None:
+        """A chat begins; with `clear_history` the whole group forgets."""
+        super().prepare_chat(other, clear_history, both=both, answers=answers)
+        if clear_history:
+            self._groupchat.reset()
+        for agent in self._groupchat.agents:
+            if isinstance(agent, Peer) and (agent is not other or both):
+                agent.prepare_chat(self, clear_history, both=False, answers=answers)
+
+    def forget_all(self) -> None:
+        """Nobody of the group remembers anything."""
+        for agent in self.who_pays():
+            agent.reset()
+        self._groupchat.reset()
+
+    def clear_agents_history(self, reply: Message, groupchat: GroupChat) -> str:
+        """Clear histories, as the words "clear history" in a message ask for.
+
+        "clear history" alone clears all messages of the group and of everybody; behind it may stand the name of an agent,
+        then only that one forgets, and a number: so many messages stay, the last ones.
+
+        Args:
+            reply: The message; one that answers calls keeps the message with these calls.
+            groupchat: The group chat.
+
+        Returns:
+            The text without these words. Where they name nobody of the group, the whole text: nothing is cleared then, and
+            an event says so. AG2 clears everything.
+        """
+        return clear_by_words(reply, groupchat)
+
+
+async def _run_chat(
+    leader: Leader,
+    messages: list[Message] | None = None,
+    sender: Agent | None = None,
+    config: GroupChat | None = None,
+) -> tuple[bool, str | None]:
+    return await leader.a_run_chat(messages, sender, config)
+
+
+INTERRUPTED: Final = "Interrupted"
+
+
+class GroupChatRun:
+    """One run. Everybody hears each message as soon as it is said.
+
+    Args:
+        manager: Runs it.
+        chat: The group chat.
+        sender: Who says the first message; perhaps somebody from outside.
+        rounds: How many rounds there were before.
+        silent: Whether nothing is shown.
+    """
+
+    def __init__(
+        self,
+        manager: Leader,
+        chat: GroupChat,
+        sender: Agent,
+        *,
+        rounds: int = 0,
+        silent: bool | None = False,
+    ) -> None:
+        self.manager = manager
+        self.chat = chat
+        self.speaker = sender
+        self.silent = silent
+        self.interrupt: KeyboardInterrupt | None = None
+        self.termination = _RunTermination(self, rounds)
+        self._sender = sender
+
+    async def carry_out(self, message: Message) -> str | None:
+        """Lets the group chat, beginning with a message; returns why it ended.
+
+        Raises:
+            KeyboardInterrupt: There was one, and the group has no admin.
+            Exception: What an agent or a rule raised.
+        """
+        seats = [RunSeat(agent, self) if isinstance(agent, Peer) else agent for agent in self.chat.agents]
+        team = GroupChatTeam(
+            seats,
+            name=self.manager.name,
+            description=self.manager.description,
+            new_selection=lambda: _RunSelection(self),
+            termination=self.termination,
+        )
+        task = ConversationMessage(data=message, source=self._sender.name)
+        stop_reason: str | None = None
+        try:
+            async with aclosing(team.run_stream(task=task)) as items:
+                async for item in items:
+                    if isinstance(item, TaskResult):
+                        stop_reason = item.stop_reason
+        except TeamRunError as error:
+            if isinstance(error.__cause__, Exception):
+                raise error.__cause__ from None
+            raise
+        if self.interrupt is not None:
+            raise self.interrupt
+        return stop_reason
+
+    async def hear(self, message: Message, source: str) -> None:
+        """A message was said: the group has it, and everybody hears it but the one who said it."""
+        self.speaker = self._named(source)
+        self.manager.note_speaker(self.speaker, self.termination.rounds)
+        self.chat.append({"role": "user", **message}, self.speaker)
+        for agent in self.chat.agents:
+            if agent is not self.speaker and isinstance(agent, Peer):
+                await self.manager.a_send(self.chat.messages[-1], agent, request_reply=False, silent=True)
+
+    async def tell(self, note: Note) -> None:
+        """One member hears something alone."""
+        agent = self.chat.agent_by_name(note.to)
+        if isinstance(agent, Peer):
+            await self.manager.a_send(note.message, agent, request_reply=False, silent=self.silent)
+
+    def _named(self, name: str) -> Agent:
+        if name == self._sender.name:
+            return self._sender
+        return self.chat.agent_by_name(name) or self.manager
+
+    def admin(self) -> Peer | None:
+        """Who speaks after a KeyboardInterrupt."""
+        admin = self.chat.agent_by_name(self.chat.admin_name)
+        return admin if isinstance(admin, Peer) else None
+
+    async def reply_of(self, agent: Peer) -> tuple[Peer, Reply]:
+        """What an agent answers; the admin, where it is interrupted."""
+        try:
+            return agent, await agent.a_generate_reply(sender=self.manager)
+        except KeyboardInterrupt as interrupt:
+            admin = self.admin()
+            if admin is None:
+                self.interrupt = interrupt
+                return agent, None
+            return admin, await admin.a_generate_reply(sender=self.manager)
+
+
+class RunSeat(BaseChatAgent):
+    """A member's place in a run: it has heard everything already, and is asked for its answer.
+
+    Args:
+        agent: The member.
+        run: The run.
+    """
+
+    def __init__(self, agent: Peer, run: GroupChatRun) -> None:
+        super().__init__(agent.name, agent.description)
+        self._agent = agent
+        self._run = run
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """A message, or a StopMessage where there is no answer."""
+        return (ConversationMessage, StopMessage)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """The answer."""
+        agent, reply = await self._run.reply_of(self._agent)
+        if reply is None:
+            return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
+        chat, manager = self._run.chat, self._run.manager
+        if (
+            chat.enable_clear_history
+            and isinstance(reply, dict)
+            and asks_to_clear(text_of(reply.get("content")))
+        ):
+            reply = {**reply, "content": manager.clear_agents_history(reply, chat)}
+        await agent.a_send(reply, manager, request_reply=False, silent=self._run.silent)
+        said = manager.chat_messages[agent][-1]
+        return Response(chat_message=ConversationMessage(data=dict(said), source=agent.name))
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """It remembers nothing."""
+
+
+class _RunSelection(GroupChatSelection):
+    def __init__(self, run: GroupChatRun) -> None:
+        super().__init__(run.chat, run.manager)
+        self._run = run
+
+    async def last_speaker(self, floor: Floor) -> Agent:
+        return self._run.speaker
+
+    async def select(self, floor: Floor) -> Choice:
+        choice = await self._chosen(floor)
+        for note in self._run.chat.take_notes():
+            await self._run.tell(note)
+        if choice.speakers and not self._run.silent:
+            IOStream.get_default().send(GroupChatRunChatEvent(choice.speakers[0]))
+        return choice
+
+    async def _chosen(self, floor: Floor) -> Choice:
+        try:
+            return await super().select(floor)
+        except KeyboardInterrupt as interrupt:
+            admin = self._run.admin()
+            if admin is not None:
+                return Choice([admin.name])
+            self._run.interrupt = interrupt
+            return Choice(stop=INTERRUPTED)
+
+
+class _RunTermination(GroupChatTermination):
+    def __init__(self, run: GroupChatRun, rounds: int) -> None:
+        manager = run.manager
+        super().__init__(manager.is_termination_msg, manager.name, run.chat.max_round, rounds=rounds)
+        self._run = run
+
+    async def heard(self, message: Message, source: str) -> None:
+        await self._run.hear(message, source)
+
+
+log = logging.getLogger(__name__)
+
+Resumable: TypeAlias = Sequence[Message] | Mapping[str, Any] | str
+Change: TypeAlias = str | Callable[[str], str] | None
+
+STATE: Final = "GroupChatManagerState"
+
+
+def messages_to_text(messages: Sequence[Message]) -> str:
+    """Messages as JSON."""
+    return json.dumps(messages)
+
+
+def messages_from_text(text: str) -> Any:
+    """What JSON says.
+
+    Raises:
+        ResumeError: It is none (a ValueError).
+    """
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise ResumeError(f"this is no JSON: {error}.") from error
+
+
+def dump_chat(manager: Leader, rounds: int) -> dict[str, Any]:
+    """A group chat as plain data."""
+    agents = manager.who_pays()
+    return {
+        "type": STATE,
+        "version": "1.0.0",
+        "messages": deepcopy(manager.groupchat.messages),
+        "rounds": rounds,
+        "context_variables": {agent.name: agent.context_variables.to_dict() for agent in agents},
+        "usage": {agent.name: agent.usage.dump() for agent in agents},
+    }
+
+
+async def resume_chat(
+    manager: Leader, given: Resumable, change: Change, silent: bool | None
+) -> tuple[ConversableAgent, Message]:
+    """See `GroupChatManager.a_resume`."""
+    messages, state = read_chat(manager, given, change, silent)
+    manager.forget_all()
+    for message in messages[:-1]:
+        await _replay(manager, message)
+    last = messages[-1]
+    if state is not None:
+        _restore(manager, state)
+    manager.groupchat.send_introductions = False
+    speaker = manager.groupchat.agent_by_name(last["name"])
+    return speaker if isinstance(speaker, ConversableAgent) else manager, last
+
+
+def read_chat(
+    manager: Leader, given: Resumable, change: Change, silent: bool | None
+) -> tuple[list[Message], Mapping[str, Any] | None]:
+    """The messages of an earlier chat, the last one changed, and what else was saved of it; None: nothing.
+
+    Raises:
+        ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
+    """
+    data = messages_from_text(given) if isinstance(given, str) else given
+    state = data if isinstance(data, Mapping) and data.get("type") == STATE else None
+    messages = _named_messages(data if state is None else state.get("messages"), manager)
+    _change(messages[-1], change)
+    if manager.is_termination_msg(messages[-1]):
+        log.warning("the last message of the resumed chat ends it again: %s", manager.name)
+    if not silent:
+        IOStream.get_default().send(GroupChatResumeEvent(messages[-1]["name"], messages))
+    return messages, state
+
+
+def rounds_before(state: Mapping[str, Any]) -> int:
+    """How many rounds there were: the last message is said again, as a round of its own."""
+    return max(0, int(state.get("rounds", 0)) - 1)
+
+
+def _named_messages(given: Any, manager: Leader) -> list[Message]:
+    """The messages as a copy; each has a name and a role."""
+    if not isinstance(given, list | tuple) or not all(isinstance(message, dict) for message in given):
+        raise ResumeError(
+            "a list of messages is needed, as objects, or the JSON of one, or what save_state returned."
+        )
+    if not given:
+        raise ResumeError("there are no messages. Begin a chat with initiate_chat instead.")
+    chat = manager.groupchat
+    names = {*chat.agent_names, chat.admin_name, manager.name}
+    messages = [{"role": "user", **deepcopy(message)} for message in given]
+    for message in messages:
+        message["name"] = message.get("name") or manager.name
+        if message["name"] not in names:
+            raise ResumeError(f"nobody of the group is named {message['name']!r}.")
+    return messages
+
+
+async def _replay(manager: Leader, message: Message) -> None:
+    """Everybody has said and heard it."""
+    speaker: Agent = manager.groupchat.agent_by_name(message["name"]) or manager
+    for agent in manager.groupchat.agents:
+        if not isinstance(agent, Peer):
+            continue
+        if agent is speaker:
+            await agent.a_send(message, manager, request_reply=False, silent=True)
+        else:
+            await manager.a_send(message, agent, request_reply=False, silent=True)
+    manager.groupchat.messages.append(dict(message))
+
+
+def _change(message: Message, change: Change) -> None:
+    content = message.get("content")
+    if change is None or not content:
+        return
+    text = text_of(content)
+    message["content"] = text.replace(change, "") if isinstance(change, str) else change(text)
+
+
+def _restore(manager: Leader, state: Mapping[str, Any]) -> None:
+    variables, usage = state.get("context_variables", {}), state.get("usage", {})
+    for agent in manager.who_pays():
+        if agent.name in variables:
+            agent.context_variables.clear()
+            agent.context_variables.update(deepcopy(variables[agent.name]))
+        if agent.name in usage:
+            agent.usage = ModelUsage.load(usage[agent.name])
+    manager.go_on_from_round(rounds_before(state))
+
+
+def chat_message_of(message: Message) -> ConversationMessage:
+    """A message of a group chat as a chat message."""
+    return ConversationMessage(data=dict(message), source=message["name"])
+
+
+def team_state(
+    manager: Leader, messages: Sequence[Message], before: Mapping[str, Any], rounds: int
+) -> dict[str, Any]:
+    """The state of a team in which this was said, and everybody has heard it.
+
+    Args:
+        manager: Whose group it is.
+        messages: What was said.
+        before: What a manager's `save_state` returned, for context variables and cost; {}: nothing.
+        rounds: How many rounds the run has had.
+    """
+    members = manager.groupchat.agents
+    names = {agent.name for agent in members}
+    own = Own(
+        # Who is no ConversableAgent hears it all before its first turn.
+        heard={agent.name: len(messages) for agent in members if isinstance(agent, Membership)},
+        by=[message["name"] if message["name"] in names else "" for message in messages],
+        is_said=[True] * len(messages),
+        round_start=len(messages),
+        termination={"terminated": False, "rounds": rounds},
+    )
+    states: dict[str, Any] = {
+        agent.name: MemberState(agent_state=_agent_state(agent, messages, before)).model_dump()
+        for agent in members
+    }
+    states[manager.name] = {
+        "type": "ThreadManagerState",
+        "version": VERSION,
+        "message_thread": [chat_message_of(message).dump() for message in messages],
+        "current_turn": 0,
+        # A pattern goes on by its rule, with the variables that its agents shared.
+        **({"has_begun": True, "base_variables": _variables(manager.name, before)} if before else {}),
+        "callboard": own.model_dump(mode="json"),
+    }
+    return {"type": "TeamState", "version": VERSION, "agent_states": states}
+
+
+def _agent_state(agent: Agent, messages: Sequence[Message], before: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(agent, Membership):
+        return {}
+    heard = [
+        kept_message(message, "assistant" if message["name"] == agent.name else "user", message["name"])
+        for message in messages
+    ]
+    return {
+        "type": "ConversableAgentState",
+        "version": VERSION,
+        "messages": [message for message in heard if message is not None],
+        "context_variables": _variables(agent.name, before),
+        "usage": deepcopy(before.get("usage", {}).get(agent.name, {})),
+        "introduced": True,
+    }
+
+
+def _variables(name: str, before: Mapping[str, Any]) -> dict[str, Any]:
+    variables: dict[str, Any] = deepcopy(before.get("context_variables", {}).get(name, {}))
+    return variables
 
 
 class GroupChatManager(Leader):
@@ -136,7 +648,7 @@ class GroupChatManager(Leader):
 
     def messages_to_string(self, messages: list[Message]) -> str:
         """Messages as JSON."""
-        return resuming.to_text(messages)
+        return messages_to_text(messages)
 
     def messages_from_string(self, message_string: str) -> list[Message]:
         """Messages from JSON.
@@ -144,12 +656,12 @@ class GroupChatManager(Leader):
         Raises:
             ResumeError: It is no JSON (a ValueError).
         """
-        messages: list[Message] = resuming.from_text(message_string)
+        messages: list[Message] = messages_from_text(message_string)
         return messages
 
     def resume(
         self,
-        messages: resuming.Resumable,
+        messages: Resumable,
         remove_termination_string: str | Callable[[str], str] | None = None,
         silent: bool | None = False,
     ) -> tuple[ConversableAgent, Message]:
@@ -158,7 +670,7 @@ class GroupChatManager(Leader):
 
     async def a_resume(
         self,
-        messages: resuming.Resumable,
+        messages: Resumable,
         remove_termination_string: str | Callable[[str], str] | None = None,
         silent: bool | None = False,
     ) -> tuple[ConversableAgent, Message]:
@@ -180,11 +692,11 @@ class GroupChatManager(Leader):
         Raises:
             ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
         """
-        return await resuming.resume(self, messages, remove_termination_string, silent)
+        return await resume_chat(self, messages, remove_termination_string, silent)
 
     def resumed(
         self,
-        messages: resuming.Resumable,
+        messages: Resumable,
         remove_termination_string: str | Callable[[str], str] | None = None,
         silent: bool | None = False,
     ) -> tuple[dict[str, Any], ConversationMessage]:
@@ -204,13 +716,13 @@ class GroupChatManager(Leader):
         Raises:
             ResumeError: As for `a_resume` (a ValueError).
         """
-        given, state = resuming.read(self, messages, remove_termination_string, silent)
-        rounds = 0 if state is None else resuming.rounds_before(state)
-        return team_state(self, given[:-1], state or {}, rounds), message_of(given[-1])
+        given, state = read_chat(self, messages, remove_termination_string, silent)
+        rounds = 0 if state is None else rounds_before(state)
+        return team_state(self, given[:-1], state or {}, rounds), chat_message_of(given[-1])
 
     async def save_state(self) -> Mapping[str, Any]:
         """The chat as plain data that fits into JSON; `resume` and `load_state` take it."""
-        return resuming.dump(self, self.rounds)
+        return dump_chat(self, self.rounds)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned."""

@@ -1,32 +1,154 @@
-"""A `ConversableAgent` as a member of a team, in whatever process."""
+"""An agent as a member of a team, in whatever process: it hears, answers, clears its history and saves its state."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from callboard.agents.base import BaseChatAgent
-from callboard.agents.chat_agent import Response
-from callboard.agents.copying import copy_of
-from callboard.cancellation import CancellationToken
-from callboard.memory.contexts.conversation import Conversation
+from callboard.agents.base import BaseChatAgent, Response, copy_of
+from callboard.core.cancellation import CancellationToken
+from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import UserMessage
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import StopMessage
+from callboard.messages.chat import BaseChatMessage, StopMessage
 
-from .agent import Message
-from .cleared import as_metadata, forget, kept_after, read_order
-from .content import text_of
-from .histories import kept_message
-from .history_commands import ClearHistory, asks_to_clear
-from .message import ConversationMessage, as_message
-from .notes import is_for
+from .context_variables import changes, snapshot, take_over
+from .errors import ClearHistoryError
+from .events import ClearAgentsHistoryEvent, HistoryNotClearedEvent, IOStream
+from .messages import ConversationMessage, Message, as_message, is_for, kept_message, text_of
+from .model import ModelUsage
 from .peer import Peer
-from .sharing import changes, snapshot, take_over
-from .usage import ModelUsage
+
+_PHRASE: Final = "CLEAR HISTORY"
+_COMMAND: Final = "CLEAR"
+_NUMBER: Final = re.compile(r"(\d+)[^\d\w]?$")
+
+
+@dataclass(frozen=True)
+class ClearHistory:
+    """What is to be cleared.
+
+    Attributes:
+        agent: Name of the one whose history it is; None: the group's and everybody's.
+        keep: How many messages stay, the last ones.
+        has_number: Whether the words said so.
+        text: What is left of the words.
+    """
+
+    agent: str | None
+    keep: int
+    has_number: bool
+    text: str
+
+
+def asks_to_clear(text: str) -> bool:
+    """Whether somebody says "clear history", in upper or lower case. In AG2 "unclear history" is an error."""
+    return _PHRASE in text.upper() and _COMMAND in text.upper().split()
+
+
+def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
+    """Read the command in a text: its last word "clear", the word behind it, and up to two arguments in any order.
+
+    An argument is the name of an agent or a number, and may have a sign such as a dot at its end. What follows is the
+    rest of the text. A word that is neither, in front of one that is, was meant as a name: that is an error, where AG2
+    clears everything and cuts another word out of the text.
+
+    Args:
+        text: What was said.
+        names: Of the agents.
+
+    Returns:
+        None: it has no word "clear".
+
+    Raises:
+        ClearHistoryError: It names nobody of them (a ValueError).
+    """
+    words = text.split()
+    places = [place for place, word in enumerate(words) if word.upper() == _COMMAND]
+    if not places:
+        return None
+    before, arguments, after = words[: places[-1]], words[places[-1] + 2 :][:2], words[places[-1] + 4 :]
+    agent: str | None = None
+    number: int | None = None
+    while arguments:
+        if number is None and (found := _number(arguments[0])) is not None:
+            number = found
+        elif agent is None and (name := _name(arguments[0], names)):
+            agent = name
+        else:
+            break
+        arguments.pop(0)
+    if len(arguments) == 2 and (_number(arguments[1]) is not None or _name(arguments[1], names)):
+        raise ClearHistoryError(arguments[0], ", ".join(names))
+    return ClearHistory(agent, number or 0, number is not None, " ".join([*before, *arguments, *after]))
+
+
+def _number(word: str) -> int | None:
+    found = _NUMBER.match(word)
+    return None if found is None else int(found[1])
+
+
+def _name(word: str, names: Sequence[str]) -> str | None:
+    return next(
+        (name for name in names if word == name or (word[:-1] == name and not word[-1].isalnum())), None
+    )
+
+
+KEPT_WITH_RESPONSES: Final = 1  # the message with the calls, which has to stand before their results
+CLEARS: Final = "clear_history"  # in the metadata of a message
+
+
+def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
+    """What a message clears, as its words and its results say; an event says so, or why it clears nothing.
+
+    Args:
+        reply: The message.
+        names: Of the agents.
+
+    Returns:
+        None: nothing, and nothing is cut out of its text.
+    """
+    try:
+        command = read_clear_history(text_of(reply.get("content")), names)
+    except ClearHistoryError as error:
+        IOStream.get_default().send(HistoryNotClearedEvent(str(error)))
+        return None
+    if command is None:
+        return None
+    keep = command.keep or (KEPT_WITH_RESPONSES if "tool_responses" in reply else 0)
+    IOStream.get_default().send(ClearAgentsHistoryEvent(command.agent, keep or None))
+    return ClearHistory(command.agent, keep, command.has_number, command.text)
+
+
+def as_metadata(order: ClearHistory | None) -> dict[str, str]:
+    """What is added to a message that clears."""
+    return {} if order is None else {CLEARS: json.dumps({"agent": order.agent, "keep": order.keep})}
+
+
+def kept_after(said: BaseChatMessage, name: str | None) -> int | None:
+    """How many messages stay with somebody who hears this one, the last ones before it.
+
+    Args:
+        said: The message.
+        name: Who hears it; None: the group.
+
+    Returns:
+        None: all of them.
+    """
+    order: Any = said.metadata.get(CLEARS)
+    if order is None:
+        return None
+    order = json.loads(order)
+    return int(order["keep"]) if order["agent"] in (None, name) else None
+
+
+def forget(messages: list[Message], keep: int) -> None:
+    """Leave as many messages, the last ones."""
+    del messages[: max(0, len(messages) - keep)]
+
 
 NO_REPLY: Final = "No reply generated"
 GROUP: Final = "group"
@@ -47,6 +169,31 @@ class GroupRules:
     names: Sequence[str]
     introduction: str = ""
     clears: bool = False
+
+
+class GroupPeer(BaseChatAgent):
+    """Somebody who is somewhere else, by name; it says nothing itself.
+
+    Args:
+        name: Its name.
+    """
+
+    def __init__(self, name: str = GROUP) -> None:
+        super().__init__(name, "")
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """None."""
+        return ()
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """It is somewhere else."""
+        return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """It remembers nothing."""
 
 
 class Membership(Peer):
@@ -194,28 +341,3 @@ class Membership(Peer):
         self.context_variables.update(state.get("context_variables", {}))
         self.usage = ModelUsage.load(state.get("usage", {}))
         self._is_introduced = bool(state.get("introduced"))
-
-
-class GroupPeer(BaseChatAgent):
-    """Somebody who is somewhere else, by name; it says nothing itself.
-
-    Args:
-        name: Its name.
-    """
-
-    def __init__(self, name: str = GROUP) -> None:
-        super().__init__(name, "")
-
-    @property
-    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        """None."""
-        return ()
-
-    async def on_messages(
-        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
-    ) -> Response:
-        """It is somewhere else."""
-        return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
-
-    async def on_reset(self, cancellation_token: CancellationToken) -> None:
-        """It remembers nothing."""

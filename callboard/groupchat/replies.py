@@ -1,21 +1,191 @@
-"""How an agent answers, unless functions of its own do."""
+"""Replies of an agent: rules, a person, functions or a model, and what it does to itself before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from callboard import asking
-from callboard.asking import Question, can_ask
+from callboard.agents.base import ChatAgent
+from callboard.core import people as asking
+from callboard.core.people import Question, can_ask
+from callboard.foundation.texts import read_json
 from callboard.models.recorded import recorded
 from callboard.runtime.steps import NumberedStep, running_context
 
-from .agent import Agent, Message
-from .events import TerminationEvent
-from .functions import answer_calls
-from .model_messages import from_model, to_model
+from .conditions import ContextStr
+from .errors import GroupChatDeclarationError
+from .events import IOStream, TerminationEvent, ask_person, is_given, value_of
+from .messages import Agent, Message
+from .model import from_model, to_model
 from .peer import Peer, Reply
-from .stream import IOStream, ask_person, is_given
+
+
+@dataclass(frozen=True)
+class UpdateSystemMessage:
+    """A new system message before each answer.
+
+    Args:
+        content_updater: A text with context variables in braces, or a function of the agent and the messages, which may be
+            async.
+
+    Raises:
+        GroupChatDeclarationError: It is neither (a ValueError).
+    """
+
+    content_updater: str | Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content_updater, str) and not callable(self.content_updater):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GroupChatDeclarationError("UpdateSystemMessage is made of a text, or of a function.")
+
+    async def __call__(self, agent: Peer, messages: Sequence[Message]) -> None:
+        """Tells the agent's model something else.
+
+        Raises:
+            GroupChatDeclarationError: The function returned no text (a ValueError).
+        """
+        given = self.content_updater
+        if isinstance(given, str):
+            agent.system_message = ContextStr(given).format(agent.context_variables)
+        else:
+            text = await value_of(given(agent, messages))
+            if not isinstance(text, str):
+                raise GroupChatDeclarationError(
+                    f"The function of an UpdateSystemMessage returns a text, and no {type(text).__name__}."
+                )
+            agent.system_message = text
+
+
+Update: TypeAlias = Callable[..., Any]
+"""Called with the agent and the messages before each answer; may be async."""
+
+
+@dataclass(frozen=True)
+class ReplyRule:
+    """A function that may answer for an agent.
+
+    Attributes:
+        trigger: Whose messages it answers, see `check_trigger`.
+        function: Called with the agent and ``messages=``, ``sender=``, ``config=``; may be async. It returns whether its
+            answer counts, and the answer.
+        config: Passed to the function.
+    """
+
+    trigger: Any
+    function: Callable[..., Any]
+    config: Any = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReplyRule:
+        """For another conversation: it is shared, as the agents that it names are."""
+        return self
+
+
+def check_trigger(trigger: Any) -> None:
+    """Refuse what is no trigger.
+
+    A trigger is an agent, a class of agents, a name, a function of the sender, a list of these, or None: no sender.
+
+    Raises:
+        GroupChatDeclarationError: It is none of these (a ValueError).
+    """
+    if trigger is None or isinstance(trigger, str | type | ChatAgent) or callable(trigger):
+        return
+    if not isinstance(trigger, list | tuple):
+        raise GroupChatDeclarationError(
+            "A trigger is an agent, a class, a name, a function, or a list of these."
+        )
+    for one in trigger:
+        check_trigger(one)
+
+
+def is_triggered(trigger: Any, sender: Agent | None) -> bool:
+    """Whether a trigger fits a sender."""
+    if isinstance(trigger, list | tuple):
+        return any(is_triggered(one, sender) for one in trigger)
+    if trigger is None or sender is None:
+        return trigger is sender
+    if isinstance(trigger, str):
+        return trigger == sender.name
+    if isinstance(trigger, type):
+        return isinstance(sender, trigger)
+    return trigger is sender if isinstance(trigger, ChatAgent) else bool(trigger(sender))
+
+
+FunctionMap: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bool, str]:
+    """Call a function with arguments that a model wrote.
+
+    On the bus what it returns is recorded for the message that is being handled.
+
+    Args:
+        functions: The functions by name; they may be async.
+        name: Of the one to call.
+        arguments: A JSON object.
+
+    Returns:
+        Whether it succeeded, and what it returned or raised, as text for the model.
+    """
+    function = functions.get(name)
+    if function is None:
+        return False, f"Error: Function {name} not found."
+    try:
+        given = read_json(arguments or "{}")
+    except ValueError as error:
+        return False, f"Error: {error}\n The arguments must be in JSON format."
+    if not isinstance(given, dict):
+        return False, "Error: The arguments must be a JSON object."
+    try:
+        return True, await _recorded(function, name, given)
+    except Exception as error:  # noqa: BLE001 - the model hears of it
+        return False, f"Error: {error}"
+
+
+async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> str:
+    step = NumberedStep.begin(f"function:{name}")
+
+    async def call() -> str:
+        return as_text(await value_of(function(**arguments)))
+
+    return await (call() if step is None else step.run(call))
+
+
+def as_text(value: Any) -> str:
+    """What a function returned, as a model reads it: as JSON where it can be."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+async def answer_calls(functions: FunctionMap, message: Message) -> Message | None:
+    """The message that answers the calls of functions in another one.
+
+    Returns:
+        None: it calls none.
+    """
+    old = message.get("function_call")
+    if old:
+        _, text = await execute(functions, old["name"], old.get("arguments", ""))
+        return {"name": old["name"], "role": "function", "content": text}
+    calls = [call for call in message.get("tool_calls") or () if call.get("type", "function") == "function"]
+    if not calls:
+        return None
+    responses = [await _answer(functions, call) for call in calls]
+    content = "\n\n".join(response["content"] for response in responses)
+    return {"role": "tool", "tool_responses": responses, "content": content}
+
+
+async def _answer(functions: FunctionMap, call: Mapping[str, Any]) -> Message:
+    name = call["function"]["name"]
+    _, text = await execute(functions, name, call["function"].get("arguments", ""))
+    return {"tool_call_id": call.get("id", ""), "role": "tool", "content": text}
+
 
 Answered: TypeAlias = tuple[bool, Reply]
 

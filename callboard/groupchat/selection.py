@@ -1,27 +1,71 @@
-"""How a group chat chooses a speaker, as a strategy of the turn loop."""
+"""A group chat as a team: the choice of a speaker as a strategy of the turn loop, and the end of a run."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from callboard.agents.chat_agent import ChatAgent
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import StopMessage
+from pydantic import BaseModel, ValidationError
+
+from callboard.agents.base import ChatAgent
+from callboard.conditions.base import Messages, TerminationCondition
+from callboard.conditions.triggers import LatchedTermination
+from callboard.messages.chat import BaseChatMessage, StopMessage
 from callboard.messages.events import SelectorEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.types import CreateResult
-from callboard.teams.selection import Choice, Floor, SpeakerSelection
+from callboard.teams.group_chat import BaseGroupChat
+from callboard.teams.local_run import Participant
+from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
-from .agent import Agent
-from .auto import Selector
-from .cleared import forget, kept_after
-from .errors import NoEligibleSpeakerError
-from .group_chat import GroupChat
-from .membership import GroupPeer
-from .message import as_message
-from .task_shape import check_shape
+from .errors import MessageError, NoEligibleSpeakerError
+from .group_chat import GroupChat, Selector
+from .membership import GroupPeer, forget, kept_after
+from .messages import Agent, ConversationMessage, Message, as_message
+
+
+class _Function(BaseModel):
+    name: str
+    arguments: str = ""
+
+
+class _Call(BaseModel):
+    function: _Function
+    type: str = "function"
+
+
+class _Response(BaseModel):
+    content: Any
+    tool_call_id: str = ""
+
+
+class _Shape(BaseModel):
+    content: Any
+    name: str = ""
+    role: str = ""
+    tool_calls: list[_Call] = []
+    tool_responses: list[_Response] = []
+    function_call: _Function | None = None
+
+
+def check_shape(message: BaseChatMessage) -> None:
+    """Refuse a message that members and managers could not read: in a conversation it would end every run to come.
+
+    Raises:
+        MessageError: It has no content, or a part of it is of another kind (a ValueError).
+    """
+    if not isinstance(message, ConversationMessage):
+        return
+    # What is empty is not there.
+    given = {key: value for key, value in message.data.items() if value or key == "content"}
+    try:
+        _Shape.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise MessageError(message.source, f"{place}: {first['msg']}") from None
+
 
 NOBODY: Final = "No next speaker selected"
 
@@ -124,3 +168,112 @@ class _Noting:
         self._selector.note_answer(result, model)
         text = result.content if isinstance(result.content, str) else ""
         self.events.append(SelectorEvent(content=text, source=self._source, models_usage=result.usage))
+
+
+OVER: Final = "Termination message condition on the GroupChatManager '{name}' met"
+LAST_ROUND: Final = "Maximum rounds ({count}) reached"
+
+
+class GroupChatTermination(LatchedTermination):
+    """Is reached by a termination message, by the last round, and when somebody has no answer.
+
+    Args:
+        is_over: Whether a message ends the chat.
+        manager: Name of the manager.
+        max_round: How many messages a run has.
+        rounds: How many it has had already, for one that is resumed.
+    """
+
+    def __init__(
+        self, is_over: Callable[[Message], bool], manager: str, max_round: int, *, rounds: int = 0
+    ) -> None:
+        super().__init__()
+        self._is_over = is_over
+        self._manager = manager
+        self._most = max_round
+        self._rounds = rounds
+
+    @property
+    def rounds(self) -> int:
+        """How many messages the run has had."""
+        return self._rounds
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GroupChatTermination:
+        """For another conversation; what it asks stays the same."""
+        return GroupChatTermination(self._is_over, self._manager, self._most, rounds=self._rounds)
+
+    async def heard(self, message: Message, source: str) -> None:
+        """A message was said; here: nothing follows."""
+
+    async def reason(self, messages: Messages) -> str | None:
+        """Why it ends."""
+        for said in messages:
+            if isinstance(said, StopMessage):
+                return said.content
+            if isinstance(said, BaseChatMessage) and (reason := await self._reason(said)):
+                return reason
+        return None
+
+    async def _reason(self, said: BaseChatMessage) -> str | None:
+        message = as_message(said)
+        self._rounds += 1
+        await self.heard(message, said.source)
+        if self._is_over(message):
+            return OVER.format(name=self._manager)
+        return LAST_ROUND.format(count=self._most) if self._rounds >= self._most else None
+
+    async def reset(self) -> None:
+        """A run of its own begins."""
+        await super().reset()
+        self._rounds = 0
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """What it counts."""
+        return {**await super().save_state(), "rounds": self._rounds}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned.
+
+        Raises:
+            ConditionStateError: It is no such state (a ValueError).
+        """
+        await super().load_state({"terminated": state.get("terminated")})
+        self._rounds = int(state.get("rounds", 0))
+
+
+class GroupChatTeam(BaseGroupChat):
+    """A team whose speakers a group chat chooses; `GroupChatManager.team` makes it.
+
+    Args:
+        participants: The members.
+        name: Name of the manager.
+        description: What it can do.
+        new_selection: Makes the strategy of a conversation.
+        termination: When a run ends.
+        **options: See BaseGroupChat.
+    """
+
+    def __init__(
+        self,
+        participants: Sequence[Participant],
+        *,
+        name: str,
+        description: str,
+        new_selection: Callable[[], SpeakerSelection],
+        termination: TerminationCondition,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            participants,
+            name=name,
+            description=description,
+            manager_name=name,
+            termination_condition=termination,
+            custom_message_types=[ConversationMessage, *options.pop("custom_message_types", ())],
+            **options,
+        )
+        self._new_selection = new_selection
+
+    def new_selection(self) -> SpeakerSelection:
+        """The strategy of a new conversation."""
+        return self._new_selection()

@@ -5,25 +5,32 @@ from .base import (
     MemoryQueryResult as MemoryQueryResult,
     UpdateContextResult as UpdateContextResult,
 )
-from .embedders.base import Embedder as Embedder, EmbeddingModel as EmbeddingModel
-from .embedders.default import (
-    default_embedder as default_embedder,
-    quick_embedder as quick_embedder,
-)
-from .embedders.function import FunctionEmbedder as FunctionEmbedder
-from .embedders.hashing import HashingEmbedder as HashingEmbedder
-from .embedders.limit import TextLimit as TextLimit
-from .embedders.numpy_bert import NumpyEmbedder as NumpyEmbedder
-from .embedders.sentence_transformer import SentenceTransformerEmbedder as SentenceTransformerEmbedder
-from .errors import LongTermMemoryError as LongTermMemoryError
-from .stores.base import MemoryStats as MemoryStats, MemoryStore as MemoryStore, Search as Search
-from .stores.chroma.config import (
+from .chroma import ChromaDBVectorMemory as ChromaDBVectorMemory
+from .chroma_config import (
     ChromaDBVectorMemoryConfig as ChromaDBVectorMemoryConfig,
     HttpChromaDBVectorMemoryConfig as HttpChromaDBVectorMemoryConfig,
     InMemoryChromaDBVectorMemoryConfig as InMemoryChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig as PersistentChromaDBVectorMemoryConfig,
 )
-from .stores.chroma.memory import ChromaDBVectorMemory as ChromaDBVectorMemory
-from .stores.list_memory import ListMemory as ListMemory
+from .embedders import (
+    Embedder as Embedder,
+    EmbeddingModel as EmbeddingModel,
+    FunctionEmbedder as FunctionEmbedder,
+    TextLimit as TextLimit,
+)
+from .errors import LongTermMemoryError as LongTermMemoryError
+from .local_embedders import (
+    HashingEmbedder as HashingEmbedder,
+    NumpyEmbedder as NumpyEmbedder,
+    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
+    default_embedder as default_embedder,
+    quick_embedder as quick_embedder,
+)
+from .stores import (
+    ListMemory as ListMemory,
+    MemoryStats as MemoryStats,
+    MemoryStore as MemoryStore,
+    Search as Search,
+)
 
 __all__: list[str]

@@ -16,8 +16,7 @@ from callboard.foundation.component import ComponentBase
 
 from .cancelling import Cancellation
 from .errors import ContentKindError
-from .image import Image
-from .llm_messages import LLMMessage, SystemMessage
+from .llm_messages import Image, LLMMessage, SystemMessage
 
 
 class MemoryMimeType(Enum):

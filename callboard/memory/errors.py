@@ -26,7 +26,7 @@ An outage (`is_outage`) says nothing about the message that was handled: it wait
 
 from __future__ import annotations
 
-from callboard.foundation.errors import CallboardError
+from callboard.foundation import CallboardError
 
 
 class LongTermMemoryError(CallboardError):

@@ -1,29 +1,33 @@
-from .base import (
+from .chat import (
     BaseAgentEvent as BaseAgentEvent,
     BaseChatMessage as BaseChatMessage,
     BaseMessage as BaseMessage,
     BaseTextChatMessage as BaseTextChatMessage,
-)
-from .chat import (
     HandoffMessage as HandoffMessage,
-    MultiModalMessage as MultiModalMessage,
-    StopMessage as StopMessage,
-    TextMessage as TextMessage,
-    ToolCallSummaryMessage as ToolCallSummaryMessage,
-)
-from .errors import (
     MessageError as MessageError,
     MessageTypeError as MessageTypeError,
+    MultiModalMessage as MultiModalMessage,
+    StopMessage as StopMessage,
+    StructuredContentType as StructuredContentType,
+    StructuredMessage as StructuredMessage,
+    StructuredMessageConfig as StructuredMessageConfig,
+    StructuredMessageFactory as StructuredMessageFactory,
+    TextMessage as TextMessage,
+    ToolCallSummaryMessage as ToolCallSummaryMessage,
     UnknownMessageTypeError as UnknownMessageTypeError,
 )
 from .events import (
+    AgentEvent as AgentEvent,
+    AnyMessage as AnyMessage,
     AttemptEndedEvent as AttemptEndedEvent,
+    ChatMessage as ChatMessage,
     CodeExecutionEvent as CodeExecutionEvent,
     CodeGenerationEvent as CodeGenerationEvent,
     HandoffChangeEvent as HandoffChangeEvent,
     InputAnsweredEvent as InputAnsweredEvent,
     InputRequestedEvent as InputRequestedEvent,
     MemoryQueryEvent as MemoryQueryEvent,
+    MessageFactory as MessageFactory,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
     SelectorEvent as SelectorEvent,
     SelectSpeakerEvent as SelectSpeakerEvent,
@@ -32,15 +36,5 @@ from .events import (
     ToolCallRequestEvent as ToolCallRequestEvent,
     UserInputRequestedEvent as UserInputRequestedEvent,
 )
-from .factory import MessageFactory as MessageFactory
-from .structured import (
-    StructuredContentType as StructuredContentType,
-    StructuredMessage as StructuredMessage,
-)
-from .structured_factory import (
-    StructuredMessageConfig as StructuredMessageConfig,
-    StructuredMessageFactory as StructuredMessageFactory,
-)
-from .unions import AgentEvent as AgentEvent, AnyMessage as AnyMessage, ChatMessage as ChatMessage
 
 __all__: list[str]

@@ -1,17 +1,31 @@
-"""What agents and teams let be seen while they work."""
+"""Events that agents and teams let be seen while they work, and the closed unions of all that is said."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from callboard.broker.encoding.registry import message
+from callboard.broker.codec import message
 from callboard.code import CodeBlock, CodeResult
 from callboard.memory.base import MemoryContent
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 
-from .base import BaseAgentEvent
+from .chat import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    BaseMessage,
+    HandoffMessage,
+    MessageTypeError,
+    MultiModalMessage,
+    StopMessage,
+    TextMessage,
+    ToolCallSummaryMessage,
+    UnknownMessageTypeError,
+    class_named,
+    type_name,
+)
 
 
 @message(name="callboard.ToolCallRequestEvent")
@@ -275,3 +289,116 @@ class HandoffChangeEvent(BaseAgentEvent):
     def to_text(self) -> str:
         """All of it, for people."""
         return f"The handoff {self.name} to {self.target}: {self.change}."
+
+
+ChatMessage: TypeAlias = Annotated[
+    TextMessage | MultiModalMessage | StopMessage | ToolCallSummaryMessage | HandoffMessage,
+    Field(discriminator="type"),
+]
+"""Every chat message that this package defines, but for `StructuredMessage`, whose content is the user's."""
+
+AgentEvent: TypeAlias = Annotated[
+    ToolCallRequestEvent
+    | ToolCallExecutionEvent
+    | MemoryQueryEvent
+    | UserInputRequestedEvent
+    | InputRequestedEvent
+    | InputAnsweredEvent
+    | ModelClientStreamingChunkEvent
+    | AttemptEndedEvent
+    | ThoughtEvent
+    | SelectSpeakerEvent
+    | SelectorEvent
+    | HandoffChangeEvent
+    | CodeGenerationEvent
+    | CodeExecutionEvent,
+    Field(discriminator="type"),
+]
+"""Every event that this package defines. In AutoGen's, `SelectorEvent` is missing."""
+
+
+def read_message(data: Any) -> Any:
+    """A chat message or event from what `dump` returned; one that is a message already stays as it is.
+
+    Raises:
+        ValueError: It is no such data, or names a type that this program does not have (UnknownMessageTypeError).
+    """
+    if type(data) is dict:  # as it comes from a stream
+        return class_named(data.get("type")).load(data)
+    if isinstance(data, BaseChatMessage | BaseAgentEvent):
+        return data
+    if not isinstance(data, Mapping):
+        raise MessageTypeError(type(data).__name__, "is no chat message and no event")
+    return class_named(data.get("type")).load(data)
+
+
+def _dump(message: BaseMessage) -> dict[str, Any]:
+    return message.dump()
+
+
+AnyMessage: TypeAlias = Annotated[
+    BaseChatMessage | BaseAgentEvent,
+    PlainValidator(read_message),
+    PlainSerializer(_dump),
+    WithJsonSchema({"type": "object"}),
+]
+"""The type of a pydantic field that holds any chat message or event, of the user's own types as well.
+
+It is written with its concrete type, and read as that. A field of an abstract class loses both.
+"""
+
+
+class MessageFactory:
+    """Makes messages from plain data: of the types that this package defines, and of those that were registered.
+
+    Args:
+        custom: Types to register.
+    """
+
+    def __init__(self, custom: Iterable[type[BaseAgentEvent | BaseChatMessage]] = ()) -> None:
+        self._types: dict[str, type[BaseAgentEvent | BaseChatMessage]] = {
+            type_name(cls): cls for union in (ChatMessage, AgentEvent) for cls in _members(union)
+        }
+        for message_type in custom:
+            self.register(message_type)
+
+    def is_registered(self, message_type: type[BaseAgentEvent | BaseChatMessage]) -> bool:
+        """Whether it knows a type."""
+        return type_name(message_type) in self._types
+
+    def register(self, message_type: type[BaseAgentEvent | BaseChatMessage]) -> None:
+        """Make a type known.
+
+        Raises:
+            MessageTypeError: It is known, or is no class of chat messages or events (a ValueError).
+        """
+        given: object = message_type  # programs without a type checker pass other things
+        if not isinstance(given, type) or not issubclass(given, BaseChatMessage | BaseAgentEvent):
+            raise MessageTypeError(
+                str(message_type), "must be a subclass of BaseChatMessage or BaseAgentEvent."
+            )
+        if self.is_registered(message_type):
+            raise MessageTypeError(type_name(message_type), "is already registered.")
+        self._types[type_name(message_type)] = message_type
+
+    def create(self, data: Mapping[str, Any]) -> BaseAgentEvent | BaseChatMessage:
+        """A message from what its `dump` returned.
+
+        Raises:
+            UnknownMessageTypeError: It names a type that is not known (a ValueError).
+            MessageTypeError: It names none (a ValueError).
+            ValueError: It does not fit the type.
+        """
+        name = data.get("type")
+        if not isinstance(name, str):
+            raise MessageTypeError(
+                "type", "the field 'type' is required in the data of a message, and is a text."
+            )
+        if name not in self._types:
+            raise UnknownMessageTypeError(name[:200])
+        return self._types[name].load(data)
+
+
+def _members(union: Any) -> tuple[type[BaseAgentEvent | BaseChatMessage], ...]:
+    members: tuple[type[BaseAgentEvent | BaseChatMessage], ...] = union.__origin__.__args__
+    return members

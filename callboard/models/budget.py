@@ -1,24 +1,164 @@
-"""The client that adds up usage, and stops before a budget is exceeded."""
+"""Budgets: the client that adds up usage and stops before a limit, alone or for everything inside a run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from callboard.errors import SettingValueError
+from callboard.core.context import MessageHandlerContext
+from callboard.errors import OutsideContextError, SettingValueError
 from callboard.memory.llm_messages import AssistantMessage
+from callboard.runtime.effects import names_in
+from callboard.runtime.execution import (
+    current,
+    run_id as run_id,  # noqa: PLC0414 - passed on
+    run_path as run_path,  # noqa: PLC0414 - passed on
+    speaker as speaker,  # noqa: PLC0414 - passed on
+    usage_run as usage_run,  # noqa: PLC0414 - passed on
+)
 
-from .base import ChatCompletionClient
-from .charges import charged
-from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError
-from .holds import new_hold_id
-from .request import ModelRequest, WrappedChatCompletionClient
-from .stores import Limit, Refusal
-from .types import CreateResult, RequestUsage
-from .usage import TOTAL, Spent, UsageLedger, scopes
+from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
+from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError, charged
+from .info import DEFAULTS, ModelSettings, Price, price_of
+from .stores import InMemoryStore, Limit, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
+from .types import CreateResult, RequestUsage, RunUsage, Spent
+
+TOTAL = "total"
+
+
+def scopes(client: str) -> tuple[str, ...]:
+    """The scopes that a request made here and now counts for.
+
+    Returns:
+        "total", "client:<name>", and where there is one "agent:<type>/<key>" and those of `run_scopes`.
+    """
+    found = [TOTAL, f"client:{client}"]
+    with suppress(OutsideContextError):  # outside a handler no agent is charged
+        found.append(f"agent:{MessageHandlerContext.agent_id()}")
+    return (*found, *run_scopes())
+
+
+def run_scopes() -> tuple[str, ...]:
+    """The scopes of the runs that this code belongs to, such as "run:42", the outermost first.
+
+    A run of a team has two: "run:<id>", and one with its conversation. So has each turn of a team inside another.
+    """
+    path = run_path()
+    return () if path is None else tuple(f"run:{name}" for name in names_in(path))
+
+
+class UsageLedger:
+    """A ledger that adds up usage.
+
+    Sums are added to in the store and never read, changed and written back, so that of two processes that add at the
+    same time none overwrites the other's.
+
+    Attributes:
+        store: see below.
+        settings: prices, and how long amounts are kept.
+
+    Args:
+        store: keeps the sums; an InMemoryStore for this process, a RedisStore or RuntimeStore for all processes together.
+        settings: see above.
+    """
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        settings: ModelSettings = DEFAULTS,
+    ) -> None:
+        self.store = store or InMemoryStore()
+        self.settings = settings
+
+    def price(self, model: str) -> Price | None:
+        """The price of a model; None: it is not in the settings."""
+        return price_of(model, self.settings.prices)
+
+    def spending(self, model: str, usage: RequestUsage, *, cached: bool = False) -> Spent:
+        """The amount for one answer; a cached one costs nothing."""
+        if cached:
+            return Spent(requests=1)
+        price = self.price(model)
+        cost = 0.0 if price is None else price.of(usage)
+        return Spent(1, usage.prompt_tokens, usage.completion_tokens, cost, int(price is None))
+
+    async def add(self, where: tuple[str, ...], spent: Spent) -> None:
+        """Add an amount to every scope of `where`."""
+        for scope in where:
+            await self.store.add(f"usage:{scope}", spent.amounts, self.settings.usage_seconds)
+
+    async def spent(self, scope: str = TOTAL) -> Spent:
+        """The amount that was used in a scope such as "total", "client:gpt-4o", "agent:writer/ada" or "run:42"."""
+        return Spent.read(await self.store.table(f"usage:{scope}"))
+
+    # Limits, and amounts set aside for requests under way
+
+    async def limit(self, scope: str, *, tokens: int | None = None, usd: float | None = None) -> None:
+        """Limit a scope, such as "run:42", for every client whose usage is added up here, whatever its own budgets.
+
+        Args:
+            scope: see `spent`.
+            tokens: most that may be used from the beginning of the scope; None: as it was.
+            usd: most that may be spent, USD; None: as it was.
+
+        Raises:
+            SettingValueError: one of them is no finite number of 0 or more (a ValueError).
+        """
+        given: Sequence[tuple[str, object]] = (("tokens", tokens), ("usd", usd))
+        for unit, most in given:
+            if most is not None:
+                # What is no number, or not finite, would limit nothing, or stop all that read it.
+                if isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most < math.inf:
+                    raise SettingValueError(unit, repr(most), "0 or more")
+                value = repr(most).encode()
+                await self.store.put(f"usage:{scope}", f"limit_{unit}", value, self.settings.usage_seconds)
+
+    async def hold(
+        self, where: tuple[str, ...], hold_id: str, most: Spent, limits: Sequence[Limit] = ()
+    ) -> Refusal | None:
+        """Set the most that a request may need aside in every scope, or in none: when a limit would not cover it.
+
+        The hold of a process that died counts until `hold_seconds` are over.
+
+        Returns:
+            None, or of the limit that is too small: scope, "tokens" or "usd", the limit, and what is used or held.
+        """
+        amounts = {"tokens": float(most.tokens), "usd": -1.0 if most.unpriced else most.usd}
+        return await self.store.hold(hold_id, where, amounts, limits, self.settings.hold_seconds)
+
+    async def begin(self, where: tuple[str, ...], hold_id: str) -> bool:
+        """Begin a request that nothing limits, as a hold of nothing; False: a scope is limited, and nothing was done."""
+        return await self.store.begin(hold_id, where, self.settings.hold_seconds)
+
+    async def settle(self, where: tuple[str, ...], hold_id: str, spent: Spent, model: str = "") -> None:
+        """End a hold, and add what was used to every scope: together, and once however often it is asked for.
+
+        Args:
+            where: the scopes.
+            hold_id: names the hold.
+            spent: what was used.
+            model: in scopes of runs it counts for this model and whoever asked it, too; "": it does not.
+        """
+        part = f"{speaker()} {model}" if model else ""
+        await self.store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds, part)
+
+    async def of_run(self, name: str) -> RunUsage:
+        """What a run has used, by agent and by model.
+
+        Args:
+            name: of the run, as in `usage_run`.
+        """
+        return RunUsage.read(await self.store.table(f"usage:run:{name}"))
+
+    async def holds(self, scope: str = TOTAL) -> int:
+        """How many holds there are in a scope: requests under way, and those of processes that died."""
+        return len(await self.store.table(f"held:{scope}"))
+
 
 KINDS: Final = (TOTAL, "client", "agent", "run")
 NOTHING: Final = RequestUsage(0, 0)
@@ -64,6 +204,30 @@ class Budget:
         """Its limits on a scope, as a store takes them."""
         given = (("tokens", self.tokens), ("usd", self.usd)) if self.covers(scope) else ()
         return [(scope, unit, float(most)) for unit, most in given if most is not None]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What a request used, as far as is known by now.
+
+    Attributes:
+        used: tokens.
+        cached: the answer comes from a cache.
+        has_ended: there is an answer.
+    """
+
+    used: RequestUsage = NOTHING
+    cached: bool = False
+    has_ended: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to count."""
+        return self.has_ended or self.used.total_tokens > 0
+
+    def end(self, result: CreateResult, used: RequestUsage) -> None:
+        """There is an answer."""
+        self.used, self.cached, self.has_ended = used, result.cached, True
 
 
 class MeteredChatCompletionClient(WrappedChatCompletionClient):
@@ -197,29 +361,76 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         raise kind(self.model, unit=name, limit=limit, spent=used, needed=needed, scope=scope)
 
 
-@dataclass(slots=True)
-class _Draft:
-    """What a request used, as far as is known by now.
-
-    Attributes:
-        used: tokens.
-        cached: the answer comes from a cache.
-        has_ended: there is an answer.
-    """
-
-    used: RequestUsage = NOTHING
-    cached: bool = False
-    has_ended: bool = False
-
-    @property
-    def counts(self) -> bool:
-        """Whether there is anything to count."""
-        return self.has_ended or self.used.total_tokens > 0
-
-    def end(self, result: CreateResult, used: RequestUsage) -> None:
-        """There is an answer."""
-        self.used, self.cached, self.has_ended = used, result.cached, True
-
-
 def _total(usage: RequestUsage) -> int:
     return usage.total_tokens
+
+
+PAUSE: Final = 0.02  # seconds between two tries while other requests of a run hold what this one needs
+
+# Where the usage of a run in this process is kept, which is in no handler.
+store_here: ContextVar[Store | None] = ContextVar("callboard_run_store", default=None)
+
+
+@contextmanager
+def counted_here(store: Store) -> Iterator[None]:
+    """Count what is used in the `with` block in a store of this process, as far as that is in no handler of the bus."""
+    token = store_here.set(store)
+    try:
+        yield
+    finally:
+        store_here.reset(token)
+
+
+def store_of_run() -> Store | None:
+    """Where the run that is under way here counts: on the server in a handler; None: nothing counts here."""
+    of_handler = RuntimeStore()
+    return of_handler if is_of_handler(of_handler) else store_here.get()
+
+
+def in_run(client: ChatCompletionClient) -> ChatCompletionClient:
+    """The client for a request that is made now: inside a run it is one that is metered for the run.
+
+    In a handler the sums are kept on the server, so that all processes count together. A client that is metered there
+    already (`MeteredChatCompletionClient` with a store on the server) stays as it is, so nothing counts twice. Prices are
+    those of the MeteredChatCompletionClient that it contains, wherever that one keeps its own sums.
+
+    Args:
+        client: with whatever is around it.
+    """
+    store = store_of_run()
+    if store is None or not run_scopes():
+        return client
+    settings = DEFAULTS
+    for metered in metered_in(client):
+        if metered.ledger.store is store or is_of_handler(metered.ledger.store):
+            return client
+        settings = metered.ledger.settings
+    return _MeteredInRun(client, UsageLedger(store, settings))
+
+
+def metered_in(client: ChatCompletionClient) -> Iterator[MeteredChatCompletionClient]:
+    """The metered clients that a client is made of."""
+    while isinstance(client, WrappedChatCompletionClient):
+        if isinstance(client, MeteredChatCompletionClient):
+            yield client
+        client = client.client
+
+
+class _MeteredInRun(MeteredChatCompletionClient):
+    """Counts for runs only; and without a limit it sets nothing aside, which spares counting the prompt's tokens."""
+
+    def _scopes(self) -> tuple[str, ...]:
+        return run_scopes()
+
+    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:
+        if await self.ledger.begin(where, hold_id):
+            return
+        while True:
+            try:
+                await super()._hold(where, hold_id, request)
+            except BudgetHeldError:
+                if current.get() is not None:
+                    raise  # the bus tries the message again
+                await asyncio.sleep(PAUSE)
+            else:
+                return

@@ -13,9 +13,8 @@ from callboard.foundation.cache_store import CacheStore
 from callboard.foundation.component import Component, ComponentLoader, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
 
-from .base import ChatCompletionClient
-from .request import ModelRequest, WrappedChatCompletionClient
-from .settings import DEFAULTS
+from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
+from .info import DEFAULTS
 from .stores import InMemoryStore
 from .types import CreateResult, RequestUsage
 

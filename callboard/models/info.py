@@ -1,17 +1,18 @@
-"""The abilities of models, from a table of the well-known ones, and their prices, which are not built in."""
+"""Abilities and prices of models, and every default of this room."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Required
 
 from typing_extensions import TypedDict  # pydantic does not read that of typing before Python 3.12
 
+from callboard.errors import SettingValueError
+
 from .errors import UnknownModelError
-from .family import ModelFamily
-from .types import RequestUsage
+from .types import ModelFamily, RequestUsage
 
 PER: Final = 1_000_000  # tokens that a price is for
 
@@ -204,3 +205,54 @@ class Price:
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     """The price of a model, whose version does not matter unless it has a price of its own; None: not known."""
     return prices.get(model) or prices.get(without_version(model))
+
+
+MAY_BE_NOTHING: Final = frozenset({"retry_base", "max_corrections"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How models are used.
+
+    Attributes:
+        prices: model -> Price. Nothing is built in: prices change, and yours may be others.
+        max_attempts: how often one request is made before its error is raised.
+        retry_base: seconds, upper bound of the first pause; doubles with each attempt.
+        retry_cap: seconds, upper bound of every pause.
+        max_corrections: how often a request is made again, with what was wrong in its words, because its answer does not
+            have the form that was asked for, or is a call that can't be made now. 0: never.
+        longest_retry_after: seconds; a server that asks to wait longer is not waited for.
+        cache_seconds: how long an answer stays in a cache.
+        usage_seconds: how long usage that is not added to is remembered.
+        hold_seconds: how long an amount stays set aside for a request whose process died.
+        assumed_completion_tokens: length of an answer that a budget reckons with when neither the request nor the
+            client limits it.
+
+    Raises:
+        SettingValueError: a number that is not positive.
+    """
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    max_attempts: int = 5
+    retry_base: float = 0.5
+    retry_cap: float = 20.0
+    max_corrections: int = 1
+    longest_retry_after: float = 60.0
+    cache_seconds: float = 30 * 86_400.0
+    usage_seconds: float = 90 * 86_400.0
+    hold_seconds: float = 900.0
+    assumed_completion_tokens: int = 4_096
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if not isinstance(value, int | float):
+                continue
+            if spec.name in MAY_BE_NOTHING:
+                if not value >= 0:
+                    raise SettingValueError(spec.name, repr(value), "at least 0")
+            elif not value > 0:
+                raise SettingValueError(spec.name, repr(value), "more than 0")
+
+
+DEFAULTS = ModelSettings()

@@ -1,27 +1,66 @@
-"""The client that records answers before a handler uses them: a crash after the answer does not pay for it again."""
+"""Recorded answers: a crash after the answer does not pay for it again, and a tape gives it again without a network."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
 from callboard.foundation.component import Component, ComponentModel, dumped
-from callboard.runtime.steps import NumberedStep
-from callboard.runtime.taping import is_played
+from callboard.memory.llm_messages import LLMMessage
+from callboard.runtime.steps import MOST_TEXT, NumberedStep, is_played, is_taped, note, played
 
-from .base import ChatCompletionClient
+from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
+from .budget import in_run
 from .cache import pieces_of
 from .errors import BadResponseError, NotAModelClientError
-from .in_run import in_run
-from .request import ModelRequest, WrappedChatCompletionClient
-from .taped import answer_of, note_answer, play
 from .types import CreateResult
 
-DIGITS: Final = 32  # of the request's hash
+MESSAGE_DIGITS: Final = 12  # of a message's hash
+
+
+async def answer_of(request: ModelRequest, client: ChatCompletionClient) -> CreateResult:
+    """The answer of a client, metered in a run; or the recorded one."""
+    if is_played():
+        return play(request)
+    return await request.create(in_run(client))
+
+
+def play(request: ModelRequest) -> CreateResult:
+    """The recorded answer."""
+    return CreateResult.model_validate(played("model", described(request)))
+
+
+def note_answer(request: ModelRequest, result: CreateResult) -> None:
+    """Note an answer, if somebody records."""
+    if is_taped():
+        note("model", described(request), result.model_dump(mode="json"))
+
+
+def described(request: ModelRequest) -> dict[str, Any]:
+    """A request as a tape has it: a hash of each message, the text of the last one, and the names of the tools."""
+    last = request.messages[-1] if request.messages else None
+    return {
+        "messages": [f"{message.type} {_digest(message)}" for message in request.messages],
+        "tools": sorted(_name(tool) for tool in request.tools),
+        "last": "" if last is None else str(last.content)[:MOST_TEXT],
+    }
+
+
+def _digest(message: LLMMessage) -> str:
+    data = message.model_dump_json().encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:MESSAGE_DIGITS]
+
+
+def _name(tool: Any) -> str:
+    return str(tool["name"] if isinstance(tool, dict) else tool.name)
+
+
+REQUEST_DIGITS: Final = 32  # of the request's hash
 
 
 class RecordedChatCompletionClientConfig(BaseModel):
@@ -108,7 +147,7 @@ class RecordedChatCompletionClient(
 
     def _step(self, request: ModelRequest) -> NumberedStep | None:
         """The step that records the answer; None outside a handler, and when it is over."""
-        return NumberedStep.begin(f"model:{request.digest(self.client)[:DIGITS]}")
+        return NumberedStep.begin(f"model:{request.digest(self.client)[:REQUEST_DIGITS]}")
 
     def _to_config(self) -> RecordedChatCompletionClientConfig:
         return RecordedChatCompletionClientConfig(client=dumped(self.client, self))

@@ -21,12 +21,10 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 
-from .base import Tools
+from .base import ModelRequest, RequestClient, Tools
 from .errors import ReplayExhaustedError
-from .family import ModelFamily
 from .info import ModelInfo, validate_model_info
-from .request import ModelRequest, RequestClient
-from .types import CreateResult, RequestUsage
+from .types import CreateResult, ModelFamily, RequestUsage
 
 TOTAL_TOKENS: Final = 10_000  # the context of AutoGen's client
 TOKENS_OF_IMAGE: Final = 1

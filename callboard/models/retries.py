@@ -14,15 +14,13 @@ from pydantic import BaseModel
 
 from callboard.broker.outcome import DeadLetter
 from callboard.broker.retry import RetryPolicy
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
 
-from .base import ChatCompletionClient
-from .charges import Charges
-from .errors import ModelError
-from .request import ModelRequest, WrappedChatCompletionClient
-from .settings import DEFAULTS, ModelSettings
+from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
+from .errors import Charges, ModelError
+from .info import DEFAULTS, ModelSettings
 from .types import CreateResult
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Keeps processes running: starts them, restarts those that die, drains them, and leaves none behind."""
+"""Keeps processes running: starts them, restarts those that die or whose files change, drains them, leaves none behind."""
 
 from __future__ import annotations
 
@@ -7,31 +7,18 @@ import contextlib
 import enum
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import sys
+import sysconfig
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
-from .launching import WATCHED_PIPE
-from .lease_watch import LeaseWatch, Verdict
-from .output import lines, reader_of
-from .plan import ProcessPlan, RestartPolicy
 from .worker import RECYCLED, UNFIT
-
-__all__ = [
-    "Child",
-    "Ending",
-    "GaveUpError",
-    "Listener",
-    "ProcessPlan",
-    "RestartPolicy",
-    "Supervisor",
-    "UnfitError",
-    "describe_exit",
-]
 
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
@@ -70,6 +57,68 @@ class UnfitError(ActorError):
     template = "{name} can't work here, its output says why; to start it again would not help"
 
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPlan:
+    """One process to keep running.
+
+    Attributes:
+        name: Prefix of its output; unique.
+        group: The agent type that it runs.
+        command: Program and arguments; `WATCHED_PIPE` in them is replaced.
+    """
+
+    name: str
+    group: str
+    command: tuple[str, ...]
+
+
+class LeaseWatch:
+    """The lease of one process, looked at about once a second.
+
+    A process that has not joined yet is only slow to start, and one that has left drains: neither is taken for frozen.
+
+    Args:
+        patience: Seconds that a process gets to come back after its lease was lost.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._leased_until = 0  # server ms; 0: it has not joined, or has left
+        self._lost_since: float | None = None
+
+    def look(self, ends: Sequence[int], now_ms: int, now: float) -> Verdict:
+        """Looks once.
+
+        Args:
+            ends: When the leases of its workers end, server ms: of the present incarnation, and maybe of an earlier one.
+            now_ms: The server's time.
+            now: The time here, seconds.
+        """
+        if ends and max(ends) >= now_ms:
+            was_lost, self._lost_since = self._lost_since is not None, None
+            self._leased_until = max(ends)
+            return "back" if was_lost else "fine"
+        # Reaped is only whose lease has ended: a worker whose name went before that has left, and may take its time to end.
+        # guard: a process that has left is not taken for frozen
+        if not ends and self._leased_until > now_ms:
+            self._leased_until = 0
+        # guard: a process that has not joined is not taken for frozen
+        if not self._leased_until:
+            return "fine"
+        if self._lost_since is None:
+            self._lost_since = now
+            return "lost"
+        # guard: a process gets time to come back
+        if now - self._lost_since < self._patience:
+            return "missing"
+        self._lost_since = now
+        return "gone"
+
+    def forgive(self) -> None:
+        """The server was away: the time without a lease does not count."""
+        self._lost_since = None
 
 
 @dataclass(slots=True)
@@ -400,3 +449,238 @@ def describe_exit(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+WATCHED_PIPE = "{watched}"
+"""Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
+
+
+def worker_command(
+    target: str, agent_type: str, *, namespace: str, grace: float, options: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The command that runs one agent type of `module:app` in a process of its own.
+
+    The server's URL is not part of it: a command line is public, and a URL may hold a password. See
+    `environment`.
+
+    Args:
+        target: `module:app`.
+        agent_type: The type of the agents that it runs.
+        namespace: The namespace on the server.
+        grace: Seconds that running handlers get when it drains.
+        options: Further options of `callboard worker`.
+    """
+    # -P: the current folder is no place to import `callboard` from; `worker` puts the app's folder on the path itself.
+    return (
+        *(sys.executable, "-P", "-m", "callboard", "worker", target, "--type", agent_type),
+        *("--namespace", namespace, "--grace", f"{grace:g}", "--watch", WATCHED_PIPE),
+        *options,
+    )
+
+
+def environment(url: str | None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment in which `python -m callboard` finds the server and this very package.
+
+    Args:
+        url: Of the server; None: the processes use the embedded server as well, so that it outlives their supervisor.
+        environ: The variables to start from; None: the environment of this process.
+    """
+    result = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
+    # A health file is of one process, and these are looked after by their supervisor.
+    for name in ("CALLBOARD_URL", "REDIS_URL", "CALLBOARD_HEALTH_FILE"):
+        result.pop(name, None)
+    if url is not None:
+        result["CALLBOARD_URL"] = url
+    root = str(Path(__file__).resolve().parents[2])
+    if root not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        result["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [result.get("PYTHONPATH")])])
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When to start a dead process again.
+
+    Attributes:
+        limit: Restarts in a row, without a healthy time between, after which the supervisor gives up.
+        base: Seconds before the first restart; doubles with each further one.
+        cap: Longest pause, seconds.
+        healthy_after: Seconds of life after which earlier deaths no longer count.
+    """
+
+    limit: int = 5
+    base: float = 0.25
+    cap: float = 30.0
+    healthy_after: float = 30.0
+
+    def pause(self, restarts: int) -> float | None:
+        """Seconds before restart number `restarts` (from 1); None: no more."""
+        if restarts > self.limit:
+            return None
+        return min(self.base * 2.0 ** (restarts - 1), self.cap)
+
+
+Verdict = Literal["fine", "lost", "missing", "back", "gone"]
+"""What a look says: all is well or not known; the lease has just been lost; is still; is there again; did not come back."""
+
+LONGEST_LINE = 16_384  # characters of output kept together as one line
+
+
+@contextlib.asynccontextmanager
+async def reader_of(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
+    """Reads a pipe, and closes it in the end."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
+async def lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Its lines, without their ends; what is too long for one comes in parts."""
+    rest = ""
+    while chunk := await reader.read(65_536):
+        *whole, rest = (rest + chunk.decode(errors="replace")).split("\n")
+        for line in whole:
+            yield line.rstrip("\r")
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
+
+
+LOOK_EVERY = 0.5  # seconds between two looks at the files
+TRIAL_TIMEOUT = 60.0  # seconds that importing the app may take
+LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
+TRIAL = """
+import sys
+from callboard.process.loader import LoadingError, load_app
+try:
+    print("\\n" + " ".join(one.type for one in load_app(sys.argv[1]).declarations))
+except LoadingError as error:
+    sys.exit(" ".join(str(error).split()))
+"""
+
+Stamp = tuple[int, int]  # ns of the last change, bytes
+
+
+class Files:
+    """The Python files below a folder; hidden folders and those of other people's packages are left out.
+
+    Args:
+        folder: Where.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known = self._stamps()
+
+    def changed(self) -> list[str]:
+        """The files that were changed, made or deleted since the last call, below the folder."""
+        before, self._known = self._known, self._stamps()
+        return sorted(
+            name for name in before.keys() | self._known.keys() if before.get(name) != self._known.get(name)
+        )
+
+    def _stamps(self) -> Mapping[str, Stamp]:
+        stamps: dict[str, Stamp] = {}
+        for folder, folders, names in os.walk(self._folder):
+            folders[:] = [name for name in folders if self._is_ours(Path(folder, name))]
+            for name in names:
+                if name.endswith(".py"):
+                    path = Path(folder, name)
+                    try:
+                        status = path.stat()
+                    except OSError:  # it was deleted a moment ago
+                        continue
+                    stamps[str(path.relative_to(self._folder))] = status.st_mtime_ns, status.st_size
+        return stamps
+
+    @staticmethod
+    def _is_ours(folder: Path) -> bool:
+        is_environment = (folder / "pyvenv.cfg").exists()
+        return not (folder.name.startswith(".") or folder.name in LEFT_OUT or is_environment)
+
+
+class Reloader:
+    """Looks at the files, and has the processes started anew when a change can be imported.
+
+    Args:
+        target: `module:app`.
+        types: The agent types that run.
+        folder: What is watched, and where the app is imported from.
+        notice: Gets what a person should know.
+        renew: Starts the processes anew.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        types: Iterable[str],
+        *,
+        folder: Path,
+        notice: Callable[[str], None],
+        renew: Callable[[], None],
+    ) -> None:
+        self._target = target
+        self._types = set(types)
+        self._folder = folder
+        self._files = Files(folder)
+        self._notice = notice
+        self._renew = renew
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        self._notice(f"watching the Python files in {self._folder}")
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if changed := self._files.changed():
+                await self._reload(changed)
+
+    async def _reload(self, changed: list[str]) -> None:
+        shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+        succeeded, text = await self._try_to_import()
+        if not succeeded:
+            self._notice(f"{shown} changed, and what ran goes on: {text}")
+            return
+        declared = set(text.split())
+        if gone := self._types - declared:
+            names = ", ".join(sorted(gone))
+            self._notice(
+                f"{shown} changed, and what ran goes on: the app has no agent type {names} any more; "
+                "start `callboard up` anew"
+            )
+            return
+        if missing := declared - self._types:
+            names = ", ".join(sorted(missing))
+            self._notice(f"agent types that do not run here: {names}; start `callboard up` anew for new ones")
+        self._notice(f"{shown} changed: starting the processes anew")
+        self._renew()
+
+    async def _try_to_import(self) -> tuple[bool, str]:
+        """In a process of its own, since a module is not imported twice: whether it went well; what was printed last."""
+        # -B: a file that is changed twice within a second could be taken for the one that was compiled first.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-B", "-c", TRIAL, self._target),
+            cwd=self._folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(TRIAL_TIMEOUT):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            return False, f"importing {self._target} takes longer than {TRIAL_TIMEOUT:g} s"
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        last = output.decode(errors="replace").strip().rpartition("\n")[2]
+        if process.returncode:
+            return False, last or f"importing {self._target} ended with exit code {process.returncode}"
+        return True, last

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
 if TYPE_CHECKING:
     from callboard.broker import BrokerSettings
     from callboard.runtime.runtime import RedisAgentRuntime
+
 
 STATM = Path("/proc/self/statm")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -1,15 +1,180 @@
-"""What roles do: an action is a class, and the topic of the messages that it causes."""
+"""Actions of roles, the language model or the person that they ask, and what all of it costs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from .context import Context
-from .llm import Answering
-from .names import any_to_str
+from callboard.memory.llm_messages import LLMMessage, SystemMessage, UserMessage
+from callboard.models import (
+    ChatCompletionClient,
+    MeteredChatCompletionClient,
+    ModelSettings,
+    RecordedChatCompletionClient,
+    RuntimeStore,
+    UsageLedger,
+)
+from callboard.models.errors import BudgetExceededError, BudgetHeldError
+from callboard.models.types import Spent
+from callboard.runtime.steps import running_context
+
+from .errors import EnvironmentStateError, NoMoneyException, RoleDeclarationError
+from .message import any_to_str
+
+
+class Answering(Protocol):
+    """Who is asked for a text."""
+
+    async def aask(self, msg: str, system_msgs: Sequence[str] | None = None) -> str:
+        """Ask for a text."""
+        ...
+
+
+class Person:
+    """A person in the place of a model: the question is kept in the server until somebody answers, see `runtime.inputs`.
+
+    Meanwhile the role holds no process; with the answer its act runs again from its start.
+    """
+
+    async def aask(self, msg: str, system_msgs: Sequence[str] | None = None) -> str:
+        """Ask for a text; what a model would be told besides is not shown.
+
+        Raises:
+            EnvironmentStateError: The role acts outside of an environment (a RuntimeError).
+        """
+        context = running_context()
+        if context is None:
+            raise EnvironmentStateError("a person is asked in an environment only: env.add_roles([...])")
+        return await context.ask(msg)
+
+
+class LLM:
+    """A language model.
+
+    Args:
+        client: Asked for every answer.
+        settings: Prices.
+    """
+
+    def __init__(self, client: ChatCompletionClient, settings: ModelSettings) -> None:
+        # On the bus what is used is added up in the server, and an answer belongs to the message that is handled.
+        metered = MeteredChatCompletionClient(client, UsageLedger(RuntimeStore(), settings))
+        self._on_the_bus = RecordedChatCompletionClient(metered)
+        self._alone = MeteredChatCompletionClient(client, UsageLedger(settings=settings))
+
+    async def aask(self, msg: str, system_msgs: Sequence[str] | None = None) -> str:
+        """Ask for a text.
+
+        Args:
+            msg: The question.
+            system_msgs: What the model is told before.
+
+        Raises:
+            NoMoneyException: The budget does not cover it.
+        """
+        asked: list[LLMMessage] = [SystemMessage(content=text) for text in system_msgs or ()]
+        asked.append(UserMessage(content=msg, source="user"))
+        client: ChatCompletionClient = self._alone if running_context() is None else self._on_the_bus
+        try:
+            result = await client.create(asked)
+        except BudgetHeldError:
+            raise  # requests that are under way hold the rest: it is tried again, as after an outage
+        except BudgetExceededError as error:
+            raise NoMoneyException(error.spent, error.limit) from error
+        return result.content if isinstance(result.content, str) else ""
+
+
+class CostManager:
+    """What was spent, as the server had it when the environment looked last: behind every `run`.
+
+    Attributes:
+        spent: Requests, tokens and USD.
+        max_budget: Most that may be spent, USD; None: no limit.
+    """
+
+    def __init__(self) -> None:
+        self.spent = Spent()
+        self.max_budget: float | None = None
+
+    @property
+    def total_cost(self) -> float:
+        """USD."""
+        return self.spent.usd
+
+    @property
+    def total_prompt_tokens(self) -> int:
+        """Tokens that models read."""
+        return self.spent.prompt_tokens
+
+    @property
+    def total_completion_tokens(self) -> int:
+        """Tokens that models wrote."""
+        return self.spent.completion_tokens
+
+    def check(self) -> None:
+        """Refuse to go on without money.
+
+        Raises:
+            NoMoneyException: The budget is spent.
+        """
+        if self.max_budget is not None and self.total_cost >= self.max_budget:
+            raise NoMoneyException(self.total_cost, self.max_budget)
+
+
+class Context:
+    """What the roles of an environment share. It reads no file and asks nobody.
+
+    Args:
+        model_client: The language model; needed where something asks one.
+        settings: Prices of models, which a budget needs, and how long an answer is reckoned with.
+        **kwargs: Whatever else roles want to share; found in `kwargs`.
+
+    Attributes:
+        cost_manager: What was spent.
+        kwargs: See above.
+    """
+
+    def __init__(
+        self,
+        model_client: ChatCompletionClient | None = None,
+        *,
+        settings: ModelSettings | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.cost_manager = CostManager()
+        self.kwargs = kwargs
+        self._model_client = model_client
+        self._settings = settings or ModelSettings()
+        self._llm: LLM | None = None
+
+    def llm(self) -> LLM:
+        """The language model, with its usage counted.
+
+        Raises:
+            RoleDeclarationError: There is none (a ValueError).
+        """
+        if self._llm is None:
+            if self._model_client is None:
+                raise RoleDeclarationError("Context", "give model_client= to ask a language model")
+            self._llm = LLM(self._model_client, self._settings)
+        return self._llm
+
+    def check_price(self) -> None:
+        """Refuse a budget where nobody could say what a request costs.
+
+        Raises:
+            RoleDeclarationError: There is a model, and no price of it (a ValueError).
+        """
+        client = self._model_client
+        if client is not None and UsageLedger(settings=self._settings).price(client.model) is None:
+            price = f"ModelSettings(prices={{{client.model!r}: Price(...)}})"
+            raise RoleDeclarationError("Context", f"a budget needs the price of its model: settings={price}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: roles that are copied share it."""
+        return self
 
 
 class Action(BaseModel):

@@ -1,24 +1,166 @@
-"""A role on the bus: the agent that hears its messages, lets it answer, and commits what it remembers and says."""
+"""A role on the bus: its agent type, one act of it, and what is committed of it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import Protocol
 
 from pydantic import BaseModel, Field, JsonValue
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from callboard.agents.copying import copy_of
-from callboard.context import MessageContext
-from callboard.handlers import event
-from callboard.log import Log
-from callboard.routed import RoutedAgent
+from callboard.agents.base import copy_of
+from callboard.broker import BrokerSettings
+from callboard.broker.subscriptions import Subscription, TypeSubscription
+from callboard.core.agent import BaseAgent
+from callboard.core.context import MessageContext
+from callboard.core.declaration import AgentClass, AgentSettings
+from callboard.core.handlers import RoutedAgent, event
+from callboard.core.state import Log
+from callboard.runtime.runtime import RedisAgentRuntime
 
-from .acting import Acting, begin
-from .fields import dump_fields, load_fields
-from .memory import Memory
-from .message import Message
-from .posting import say_all
+from .message import MESSAGE_ROUTE_TO_NONE, Memory, Message, Part, plain_message, topic_of
 from .role import Role
-from .routing import Routing, check_hops, merged, rounds_of
+from .routing import Routing, check_hops, merged, rounds_of, say_all
+
+
+class ActingRole(Protocol):
+    """A role, as far as an act needs it."""
+
+    @property
+    def agent_type(self) -> str:
+        """Its name on the bus."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """What its messages name as their sender."""
+        ...
+
+    def cause(self) -> str:
+        """The action that is under way; "" when there is none."""
+        ...
+
+
+class Acting:
+    """What leaves with the commit of one act.
+
+    Args:
+        role: Who acts.
+        news: What it answers to.
+        subtask: The part of the work that it works on.
+    """
+
+    def __init__(self, role: ActingRole, news: Sequence[Message], subtask: tuple[Part, ...]) -> None:
+        self._role = role
+        self._news = news
+        self._subtask = subtask
+        self._said: list[Message] = []
+
+    @property
+    def sender(self) -> str:
+        """Who acts, as its name on the bus."""
+        return self._role.agent_type
+
+    def say(self, message: Message) -> Message:
+        """Add a message, as it will be sent but for its subtask; it leaves with the commit."""
+        message = plain_message(message).model_copy(update=self._circumstances(message))
+        if MESSAGE_ROUTE_TO_NONE not in message.send_to:
+            self._said.append(message)
+        return message
+
+    def _circumstances(self, message: Message) -> dict[str, object]:
+        acts = merged(self._news)
+        acts[self._role.agent_type] = acts.get(self._role.agent_type, 0) + 1
+        cause = message.cause_by if message.has_cause else self._role.cause() or message.cause_by
+        return {
+            "cause_by": cause,
+            "sent_from": message.sent_from or self._role.address,
+            "acts": acts,
+            "subtask": self._subtask,
+            "max_rounds": rounds_of(self._news) if message.max_rounds is None else message.max_rounds,
+        }
+
+    def messages(self) -> list[Message]:
+        """Everything that was said, in order.
+
+        Several messages of one act that have one cause and go to the same are subtasks: each has its number, and is handled
+        apart from the others. A single one goes on with the work at hand.
+        """
+        counts = Counter(_kind(message) for message in self._said)
+        numbers: Counter[tuple[str, frozenset[str]]] = Counter()
+        done: list[Message] = []
+        for message in self._said:
+            kind = _kind(message)
+            numbers[kind] += 1
+            if counts[kind] > 1:
+                part = Part(f"{self._news[-1].id} {message.cause_by}", numbers[kind], counts[kind])
+                done.append(message.model_copy(update={"subtask": (*message.subtask, part)}))
+            else:
+                done.append(message)
+        return done
+
+
+_current: ContextVar[Acting | None] = ContextVar("callboard_role_acting", default=None)
+
+
+def acting_now() -> Acting | None:
+    """The act that this code is part of; None outside of all."""
+    return _current.get()
+
+
+@contextmanager
+def begin(acting: Acting) -> Iterator[None]:
+    """Make it the current act for a `with` block."""
+    token = _current.set(acting)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _kind(message: Message) -> tuple[str, frozenset[str]]:
+    return message.cause_by, frozenset(message.send_to)
+
+
+def dump_fields(role: Role) -> dict[str, JsonValue]:
+    """The fields of a role that are not every role's, as far as they fit into JSON."""
+    found: dict[str, JsonValue] = {}
+    for name, value in _own(role).items():
+        try:
+            data = to_jsonable_python(value)
+        except PydanticSerializationError:
+            continue  # a connection, a function: it belongs to the process
+        # Of a field without a declared type nobody knows what the data were.
+        if name in type(role).model_fields or data == value:
+            found[name] = data
+    return found
+
+
+def load_fields(role: Role, fields: dict[str, JsonValue]) -> None:
+    """Give a role its fields again, from what `dump_fields` returned; those that are not declared any more are left out.
+
+    Raises:
+        ValueError: A value does not fit its field any more.
+    """
+    declared, extra = type(role).model_fields, role.__pydantic_extra__
+    for name, value in fields.items():
+        if name in declared:
+            type(role).__pydantic_validator__.validate_assignment(role, name, value)
+        elif extra is not None:
+            extra[name] = value
+
+
+def _own(role: BaseModel) -> dict[str, object]:
+    declared = {
+        name: getattr(role, name) for name in type(role).model_fields if name not in Role.model_fields
+    }
+    return {**declared, **(role.__pydantic_extra__ or {})}
 
 
 class ActorSurroundings(Protocol):
@@ -128,3 +270,101 @@ class RoleActor(RoutedAgent[RoleState]):
         """What goes together: the same split, the same action, the same round of who did it."""
         sender = self._surroundings.routing.type_called(message.sent_from)
         return message.subtask[-1].split, message.cause_by, message.acts.get(sender, 0)
+
+
+class RoleRegistry(Protocol):
+    """An App, as far as an environment needs it."""
+
+    def register(
+        self,
+        type: str,
+        factory: Callable[[], BaseAgent],
+        *,
+        expected_class: AgentClass,
+        subscriptions: Iterable[str | Subscription] = (),
+        processes: int = 1,
+        settings: AgentSettings | None = None,
+    ) -> object:
+        """Declare an agent type."""
+        ...
+
+
+def topics_of(role: Role) -> list[str]:
+    """The topics that a role subscribes to."""
+    post = role.post
+    return sorted(topic_of(cause, joined=cause in post.joined) for cause in post.watch)
+
+
+def declare_roles(
+    app: RoleRegistry,
+    surroundings: ActorSurroundings,
+    roles: Iterable[Role],
+    processes: Mapping[str, int],
+    settings: AgentSettings,
+) -> None:
+    """Declare the agent types of roles in an App."""
+    for role in roles:
+        app.register(
+            role.agent_type,
+            partial(RoleActor, surroundings, role),
+            expected_class=RoleActor,
+            subscriptions=topics_of(role),
+            processes=processes.get(role.agent_type, 1),
+            settings=settings,
+        )
+
+
+async def register_role(runtime: RedisAgentRuntime, surroundings: ActorSurroundings, role: Role) -> None:
+    """Register the agent type of a role with a runtime."""
+    runtime.add_message_types([Message])
+    name = role.agent_type
+    await runtime.register_factory(name, partial(RoleActor, surroundings, role), expected_class=RoleActor)
+    for topic in topics_of(role):
+        await runtime.add_subscription(TypeSubscription(topic, name))
+
+
+class OwnRuntime:
+    """A runtime that an environment starts when it is first needed, and which ends with it, or with the event loop.
+
+    Args:
+        url: The server; None: CALLBOARD_URL, else REDIS_URL, else the embedded server.
+        namespace: None: CALLBOARD_NAMESPACE, else one that is thrown away.
+        settings: Everything else; None: from the environment variables.
+    """
+
+    def __init__(self, url: str | None, namespace: str | None, settings: BrokerSettings | None) -> None:
+        self.runtime = RedisAgentRuntime(url, namespace=namespace, settings=settings)
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect, and begin to work."""
+        try:
+            await self.runtime.open()
+            self.runtime.start()
+            await self.runtime.ready()
+        except BaseException:
+            await self.runtime.close()
+            raise
+        self._keeping = asyncio.create_task(self._keep(), name="callboard-environment")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it works; not any more when its event loop has ended."""
+        return self._keeping is None or not self._keeping.done()
+
+    async def _keep(self) -> None:
+        # Who writes `asyncio.run(main())` and closes nothing leaves nothing behind all the same: at its end the loop
+        # cancels this task and waits for it.
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.runtime.close()
+
+    async def close(self) -> None:
+        """Finish what runs, and disconnect."""
+        if self._keeping is None:
+            await self.runtime.close()
+            return
+        self._keeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._keeping

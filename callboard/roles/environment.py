@@ -1,31 +1,217 @@
-"""The environment: some roles, and what they say to each other."""
+"""The environment: its roles, what they say, what the server knows of the project; and the team with its budget."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from callboard.broker import AgentId, BrokerSettings
-from callboard.declaration import AgentOptions, AgentSettings
-from callboard.runtime.runs import usage_run
+from callboard.broker.redis.operations.deadletters import (
+    DeadLetterRecord,
+    HandledLetters,
+    letters_after,
+    list_letters,
+    replay,
+)
+from callboard.broker.redis.store import RedisStore
+from callboard.core.cancellation import UNSET, Unset
+from callboard.core.declaration import AgentOptions, AgentSettings
+from callboard.models import UsageLedger
+from callboard.runtime.execution import usage_run
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.suspension import UNSET, Unset
 
-from .acting import acting_now
-from .cast import Cast
-from .checking import check_count, is_amount
-from .context import Context
-from .errors import EnvironmentStateError, RoleDeclarationError
-from .hosting import Declaring, OwnRuntime, declare_roles, register_role
-from .looking import Looking
-from .memory import Memory
-from .message import Message, plain_message
-from .names import MESSAGE_ROUTE_TO_NONE
-from .posting import SEPARATOR, bring_in, project_of
+from .action import Context, CostManager
+from .actor import OwnRuntime, RoleRegistry, acting_now, declare_roles, register_role
+from .errors import (
+    DuplicateRoleError,
+    EnvironmentStateError,
+    NoMoneyException,
+    RoleDeclarationError,
+    RoleFailedError,
+    UnknownRoleError,
+)
+from .message import (
+    MESSAGE_ROUTE_TO_ALL,
+    MESSAGE_ROUTE_TO_NONE,
+    MESSAGE_ROUTES,
+    Memory,
+    Message,
+    plain_message,
+)
 from .role import Role
-from .rounds import Rounds
+from .routing import SEPARATOR, Rounds, Routing, bring_in, check_count, is_amount, project_of
+
+
+class Cast:
+    """Roles by name."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, Role] = {}
+        self._routing: Routing | None = None
+
+    def add_role(self, role: Role) -> None:
+        """Add a role.
+
+        Raises:
+            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
+            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+        """
+        if role.name in MESSAGE_ROUTES:
+            raise RoleDeclarationError(
+                "a role", f"can't be called {role.name!r}: to that name everybody listens, or nobody"
+            )
+        # guard: no role takes the place of another
+        if role.agent_type in self._roles:
+            raise DuplicateRoleError(role.agent_type)
+        self._roles[role.agent_type] = role
+        self._routing = None
+
+    def add_roles(self, roles: Iterable[Role]) -> None:
+        """Add several; see `add_role`."""
+        for role in roles:
+            self.add_role(role)
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles by name."""
+        return dict(self._roles)
+
+    def get_roles(self) -> dict[str, Role]:
+        """The roles by name."""
+        return dict(self._roles)
+
+    def get_role(self, name: str) -> Role:
+        """One of them, by a name that it has in `send_to`.
+
+        Raises:
+            UnknownRoleError: There is none (a LookupError).
+        """
+        found = self.routing.type_called(name)
+        if not found:
+            raise UnknownRoleError(name, tuple(self._roles))
+        return self._roles[found]
+
+    def role_names(self) -> list[str]:
+        """What the roles are called."""
+        return list(self._roles)
+
+    @property
+    def routing(self) -> Routing:
+        """Who gets what."""
+        if self._routing is None:
+            self._routing = Routing(role.post for role in self._roles.values())
+        return self._routing
+
+
+NO_MONEY: Final = NoMoneyException.__name__
+
+
+class Looking:
+    """Reads along with one project.
+
+    Args:
+        runtime: The connection.
+        project: The project.
+        history: Where what was said is added.
+    """
+
+    def __init__(self, runtime: RedisAgentRuntime, project: str, history: Memory) -> None:
+        self._runtime = runtime
+        self._project = project
+        self._history = history
+        self._number = 0
+        self._newest: dict[str, str] = {}  # id of the newest letter that is known, by role
+
+    async def read_history(self) -> None:
+        """Add what was said since the last time."""
+        reading = self._runtime.read_run(self._project, after=self._number, live=False)
+        async for entry in reading:
+            self._number = entry.number
+            if isinstance(entry.event, Message):
+                self._history.add(entry.event)
+
+    async def read_costs(self, costs: CostManager) -> None:
+        """See what was spent, and what may be."""
+        scope = f"run:{self._project}"
+        costs.spent = await self._ledger.spent(scope)
+        stored = await self._store.table(f"usage:{scope}")
+        limit = stored.get("limit_usd")
+        costs.max_budget = None if limit is None else float(limit)
+
+    async def has_questions(self) -> bool:
+        """Whether a person is asked something in the project."""
+        return bool(await self._runtime.inputs.list(run=self._project))
+
+    async def limit(self, usd: float) -> None:
+        """Set the budget, for every process."""
+        await self._ledger.limit(f"run:{self._project}", usd=usd)
+
+    async def pass_over_old_letters(self, agent_types: Iterable[str]) -> None:
+        """What was given up until now is known."""
+        for agent_type in agent_types:
+            for letter in await list_letters(self._runtime.transport, agent_type, 1):
+                self._newest[agent_type] = letter.id
+
+    async def failure(self, agent_types: Iterable[str]) -> Exception | None:
+        """Why messages were given up since the last time, as an error; None: none was."""
+        letters = await self._new_letters(agent_types)
+        if not letters:
+            return None
+        first = letters[0]
+        if first.error.startswith(NO_MONEY):
+            # As it was when it was raised: by now there may be more money, or less may be set aside.
+            return NoMoneyException.told_by(first.error) or NoMoneyException(*await self._money())
+        return RoleFailedError(
+            first.agent_type, first.error or first.reason, first.message_id, len(letters) - 1
+        )
+
+    async def _money(self) -> tuple[float, float]:
+        costs = CostManager()
+        await self.read_costs(costs)
+        return costs.total_cost, costs.max_budget or 0.0
+
+    async def replay(self, agent_types: Iterable[str], error: str = "") -> int:
+        """Send messages again that were given up.
+
+        Args:
+            agent_types: Of the roles.
+            error: Name of the class of the error that ended them; "": whatever it was.
+
+        Returns:
+            How many.
+        """
+        count = 0
+        for agent_type in agent_types:
+            letters = letters_after(self._runtime.transport, agent_type)
+            # guard: all that was given up is sent again, however much it is
+            ids = [one.id async for one in letters if self._is_here(one) and one.error.startswith(error)]
+            done: HandledLetters = await replay(self._runtime.transport, agent_type, ids)
+            count += len(done.done)
+        return count
+
+    async def _new_letters(self, agent_types: Iterable[str]) -> list[DeadLetterRecord]:
+        new: list[DeadLetterRecord] = []
+        for agent_type in agent_types:
+            known = self._newest.get(agent_type, "")
+            async for letter in letters_after(self._runtime.transport, agent_type, known):
+                self._newest[agent_type] = letter.id
+                if self._is_here(letter):
+                    new.append(letter)
+        return sorted(new, key=lambda letter: letter.last)
+
+    def _is_here(self, letter: DeadLetterRecord) -> bool:
+        return project_of(letter.key) == self._project
+
+    @property
+    def _store(self) -> RedisStore:
+        return RedisStore(self._runtime.transport.admin)
+
+    @property
+    def _ledger(self) -> UsageLedger:
+        return UsageLedger(self._store)
+
 
 MAIN = "main"
 HOPS = 1000
@@ -285,7 +471,11 @@ class Environment(Cast):
     # Where it runs
 
     def declare(
-        self, app: Declaring, *, processes: Mapping[str, int] | None = None, **settings: Unpack[AgentOptions]
+        self,
+        app: RoleRegistry,
+        *,
+        processes: Mapping[str, int] | None = None,
+        **settings: Unpack[AgentOptions],
     ) -> None:
         """Declare each role as an agent type of an App; `callboard up` runs a process of each.
 
@@ -367,3 +557,96 @@ class Environment(Cast):
 
     def __repr__(self) -> str:
         return f"<Environment {self.project}: {', '.join(self._roles) or 'no roles'}>"
+
+
+class Team:
+    """Roles that are hired for a project, with a budget.
+
+    ```python
+    team = Team(context=context)
+    team.hire([Writer(), Critic()])
+    team.invest(3.0)
+    team.run_project("A line about the sea")
+    history = await team.run(n_round=5)
+    ```
+
+    Args:
+        env: The environment; one of its own without.
+        context: What the roles share; of the environment where one is given.
+        **options: Of the environment, see there: `namespace`, `url`, `project`, ...
+
+    Attributes:
+        env: The environment.
+        idea: The task.
+    """
+
+    def __init__(
+        self, env: Environment | None = None, *, context: Context | None = None, **options: Any
+    ) -> None:
+        if env is not None and (options or context is not None):
+            raise RoleDeclarationError("Team", "give an environment, or what one is made of")
+        self.env = env or Environment(context, **options)
+        self.idea = ""
+
+    def hire(self, roles: Iterable[Role]) -> None:
+        """Add roles; see `Environment.add_role`."""
+        self.env.add_roles(roles)
+
+    @property
+    def cost_manager(self) -> CostManager:
+        """What was spent, as of the last `run`."""
+        return self.env.context.cost_manager
+
+    def invest(self, investment: float) -> None:
+        """Limit what language models may cost; see `Environment.invest`. The Context needs their prices.
+
+        Args:
+            investment: Most that may be spent from the beginning of the project, USD; 0: nothing.
+
+        Raises:
+            RoleDeclarationError: It is below 0, or no number (a ValueError).
+        """
+        self.env.invest(investment)
+
+    def run_project(self, idea: str, send_to: Any = "") -> None:
+        """Give the team its task.
+
+        Args:
+            idea: The task.
+            send_to: Names or classes of roles; "": to all who watch UserRequirement.
+
+        Raises:
+            UnknownRoleError: There is no such role (a LookupError).
+        """
+        self.idea = idea
+        self.env.publish_message(Message(idea, send_to=send_to or {MESSAGE_ROUTE_TO_ALL}))
+
+    start_project = run_project
+
+    async def run(self, n_round: int | None = None, idea: str = "", send_to: Any = "") -> Memory:
+        """Work until nothing is left to do. Work that was given up for want of money is taken up again.
+
+        Args:
+            n_round: How often each role acts in what follows from a task, see `Message.max_rounds`; for tasks that have not
+                been sent yet. None: `max_rounds` of the environment, three times unless another number was given.
+            idea: As `run_project`.
+            send_to: As `run_project`.
+
+        Returns:
+            What was said.
+
+        Raises:
+            NoMoneyException: The budget is spent; nothing is lost.
+            RoleFailedError: A message was given up.
+        """
+        if n_round is not None:
+            check_count("n_round", n_round)
+            self.env.max_rounds = n_round
+        if idea:
+            self.run_project(idea, send_to)
+        await self.env.flush()
+        await self.env.look()
+        self.cost_manager.check()
+        await self.env.replay(NoMoneyException.__name__)
+        await self.env.run()
+        return self.env.history

@@ -23,7 +23,8 @@ import re
 from collections.abc import Sequence
 from typing import Self
 
-from callboard.errors import ActorError, did_you_mean
+from callboard.errors import did_you_mean
+from callboard.foundation import ActorError
 
 
 class RolesError(ActorError):

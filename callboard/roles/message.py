@@ -1,9 +1,13 @@
-"""What roles say to each other."""
+"""Messages of roles, their content as plain data, and the memory that keeps them."""
 
 from __future__ import annotations
 
+import re
+import sys
 import uuid
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -15,11 +19,127 @@ from pydantic import (
     field_validator,
 )
 
-from callboard.broker.encoding.registry import message as wire
+from callboard.broker.codec import message as wire
 
-from .contents import check_content, content_from_data, content_to_data
-from .errors import MessageDataError
-from .names import MESSAGE_ROUTE_TO_ALL, any_to_str, any_to_str_set
+from .errors import MessageDataError, RoleDeclarationError, UnknownContentError
+
+MESSAGE_ROUTE_FROM: Final = "sent_from"
+MESSAGE_ROUTE_TO: Final = "send_to"
+MESSAGE_ROUTE_CAUSE_BY: Final = "cause_by"
+MESSAGE_ROUTE_TO_ALL: Final = "<all>"
+MESSAGE_ROUTE_TO_NONE: Final = "<none>"
+MESSAGE_ROUTE_TO_SELF: Final = "<self>"
+MESSAGE_ROUTES: Final = frozenset({MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF})
+
+JOINED: Final = ":join"  # ends the topic of those who hear all subtasks together
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.\-]")
+
+
+def any_to_str(value: Any) -> str:
+    """A text as it is; of anything else the module and name of its class, such as ``factory.WriteCode``."""
+    if isinstance(value, str):
+        return value
+    cls = value if isinstance(value, type) else type(value)
+    return f"{_module_of(cls)}.{cls.__name__}"
+
+
+def any_to_str_set(value: Any) -> set[str]:
+    """`any_to_str` of one thing, or of each in a list, tuple, set or dict."""
+    if isinstance(value, dict):
+        return {any_to_str(one) for one in value.values()}
+    if isinstance(value, Iterable) and not isinstance(value, str | type):
+        return {any_to_str(one) for one in value}
+    return {any_to_str(value)}
+
+
+def _module_of(cls: type[Any]) -> str:
+    """The module of a class, by the name under which other processes import it."""
+    if cls.__module__ != "__main__":
+        return cls.__module__
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m package.module
+        return str(spec.name)
+    file = getattr(main, "__file__", None)
+    return Path(file).stem if file else cls.__module__
+
+
+def bus_name(text: str) -> str:
+    """A text as an agent type or topic type: other characters than letters, digits, ``_``, ``-`` and ``.`` by number."""
+    return _NOT_IN_NAMES.sub(lambda found: f"-x{ord(found[0]):x}-", text)
+
+
+def topic_of(cause: str, *, joined: bool = False) -> str:
+    """The topic type of an action.
+
+    Args:
+        cause: The action, see `any_to_str`.
+        joined: For those who hear all subtasks together.
+    """
+    return bus_name(cause) + (JOINED if joined else "")
+
+
+ContentT = TypeVar("ContentT", bound=type[BaseModel])
+
+_known: Final[dict[str, type[BaseModel]]] = {}
+_FIELDS: Final = {"type", "value"}
+
+
+def known_content(cls: ContentT) -> ContentT:
+    """Class decorator: contents of this class may be sent and read.
+
+    ```python
+    @known_content
+    class Design(BaseModel): ...
+    ```
+
+    It is known by its module and name. The module has to be imported in every process that reads such messages.
+
+    Raises:
+        RoleDeclarationError: It is no pydantic model (a TypeError).
+    """
+    given: Any = cls
+    if not (isinstance(given, type) and issubclass(given, BaseModel)):
+        raise RoleDeclarationError(any_to_str(cls), "a content is a pydantic model")
+    _known[any_to_str(cls)] = cls
+    return cls
+
+
+def check_content(content: BaseModel | None) -> None:
+    """Refuse a content that nobody could read.
+
+    Raises:
+        UnknownContentError: Its class is not known (a ValueError).
+    """
+    if content is not None and _known.get(any_to_str(content)) is not type(content):
+        raise UnknownContentError(any_to_str(content))
+
+
+def content_to_data(content: BaseModel) -> dict[str, Any]:
+    """A content as plain data.
+
+    Raises:
+        UnknownContentError: Its class is not known (a ValueError).
+    """
+    check_content(content)
+    return {"type": any_to_str(content), "value": content.model_dump(mode="json", round_trip=True)}
+
+
+def content_from_data(data: Any) -> BaseModel:
+    """A content from what `content_to_data` made of it.
+
+    Raises:
+        UnknownContentError: The data name a class that is not known (a ValueError).
+        MessageDataError: They are no content, or do not fit the class (a ValueError).
+    """
+    if not isinstance(data, dict) or set(data) != _FIELDS or not isinstance(data["type"], str):
+        raise MessageDataError("instruct_content has to be a pydantic model")
+    # guard: data that name another class make nothing
+    cls = _known.get(data["type"])
+    if cls is None:
+        raise UnknownContentError(data["type"][:200])
+    return cls.model_validate(data["value"])
+
 
 USER_REQUIREMENT = f"{__package__}.action.UserRequirement"
 
@@ -179,3 +299,94 @@ def plain_message(message: Message) -> Message:
         return message
     # What was left out stays left out: so the action is found that caused it.
     return Message(**{name: getattr(message, name) for name in {"id", *message.model_fields_set}})
+
+
+class Storage(Protocol):
+    """Where the messages are: a list, or a log of an agent's state."""
+
+    def append(self, item: Message, /) -> None:
+        """Add one at the end."""
+
+    def clear(self) -> None:
+        """Remove all."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Message]: ...
+
+
+class Memory:
+    """Messages in the order in which they came, each once.
+
+    Args:
+        storage: Where they are kept; a list without.
+    """
+
+    def __init__(self, storage: Storage | None = None) -> None:
+        self._storage: Storage = [] if storage is None else storage
+        self._ids: set[str] = set()
+
+    @property
+    def storage(self) -> list[Message]:
+        """All of them, as a new list."""
+        return list(self._storage)
+
+    def add(self, message: Message) -> None:
+        """Add a message; one that is there already stays as it is."""
+        ids = self._known()
+        if message.id not in ids:
+            self._storage.append(message)
+            ids.add(message.id)
+
+    def add_batch(self, messages: Iterable[Message]) -> None:
+        """Add several."""
+        for message in messages:
+            self.add(message)
+
+    def get(self, k: int = 0) -> list[Message]:
+        """The newest `k`, oldest first; 0: all."""
+        found = self.storage
+        return found[-k:] if k else found
+
+    def get_by_role(self, role: str) -> list[Message]:
+        """Those of "user", "assistant" or "system"."""
+        return [message for message in self._storage if message.role == role]
+
+    def get_by_content(self, content: str) -> list[Message]:
+        """Those whose content has this in it."""
+        return [message for message in self._storage if content in message.content]
+
+    def get_by_action(self, action: Any) -> list[Message]:
+        """Those that an action caused: its class, an object of it, or its name."""
+        return self.get_by_actions({any_to_str(action)})
+
+    def get_by_actions(self, actions: Iterable[Any]) -> list[Message]:
+        """Those that one of several actions caused."""
+        causes = any_to_str_set(set(actions))
+        return [message for message in self._storage if message.cause_by in causes]
+
+    def find_news(self, observed: Sequence[Message], k: int = 0) -> list[Message]:
+        """Those of `observed` that are not among the newest `k`; 0: not in here at all."""
+        known = self.get(k)
+        return [message for message in observed if message not in known]
+
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._storage)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._storage.clear()
+        self._ids.clear()
+
+    def __contains__(self, message: object) -> bool:
+        return isinstance(message, Message) and message.id in self._known()
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def _known(self) -> set[str]:
+        # A handler that failed takes back what it added to the log, behind our back.
+        if len(self._ids) != len(self._storage):
+            self._ids = {message.id for message in self._storage}
+        return self._ids

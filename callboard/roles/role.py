@@ -1,22 +1,299 @@
-"""The role: what it watches, which actions it has, and how it answers."""
+"""The role: what it watches, which actions it has, and how it chooses among them, one after the other or by a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from .action import Action, ActionOutput, UserRequirement
-from .context import Context
-from .errors import ReactModeError, RoleDeclarationError
-from .llm import Answering, Person
-from .message import AIMessage, Message
-from .names import any_to_str, any_to_str_set, bus_name
-from .plan import Planner, Task, TaskResult
-from .reacting import act_by_plan, act_in_loop, choose_by_model
-from .role_context import RoleContext, RoleReactMode
+from callboard.models import extract_json_from_str
+
+from .action import Action, ActionOutput, Answering, Context, Person, UserRequirement
+from .errors import MessageDataError, NoEnvironmentError, ReactModeError, RoleDeclarationError
+from .message import AIMessage, Memory, Message, any_to_str, any_to_str_set, bus_name
 from .routing import Post
+
+
+class RoleSurroundings(Protocol):
+    """What a role finds in `rc.env`; an Environment."""
+
+    context: Context
+    desc: str
+    project: str
+    history: Memory
+
+    def publish_message(self, message: Message, peekable: bool = True) -> bool:
+        """Send a message; see `Environment.publish_message`."""
+        ...
+
+    @property
+    def roles(self) -> Mapping[str, Any]:
+        """The roles by name."""
+        ...
+
+    def role_names(self) -> list[str]:
+        """What the roles are called."""
+        ...
+
+
+class RoleReactMode(StrEnum):
+    """How a role with several actions chooses."""
+
+    REACT = "react"
+    BY_ORDER = "by_order"
+    PLAN_AND_ACT = "plan_and_act"
+
+    @classmethod
+    def values(cls) -> list[str]:
+        """All of them."""
+        return [mode.value for mode in cls]
+
+
+class RoleContext:
+    """What a role has at hand.
+
+    Attributes:
+        memory: What it got and made; in an environment it is part of every commit.
+        news: What it answers to now: one message, or those that it hears together.
+        todo: The action that is next; None: none.
+        state: Number of that action, from 0; -1: none.
+        watch: The actions that it hears, as ``module.Class``.
+        joined: Those of them whose subtasks it hears together.
+        react_mode: How it chooses.
+        max_react_loop: Most actions for one message, in the mode "react".
+        round: Which time this is that it acts on this work, from 1.
+        max_rounds: How often it may; None: without end.
+    """
+
+    def __init__(self, role_name: str = "") -> None:
+        self.memory = Memory()
+        self.news: list[Message] = []
+        self.todo: Action | None = None
+        self.state = -1
+        self.watch: set[str] = set()
+        self.joined: set[str] = set()
+        self.react_mode = RoleReactMode.REACT
+        self.max_react_loop = 1
+        self.round = 1
+        self.max_rounds: int | None = None
+        self._role_name = role_name
+        self._env: RoleSurroundings | None = None
+
+    @property
+    def env(self) -> RoleSurroundings:
+        """The environment.
+
+        Raises:
+            NoEnvironmentError: It is in none (a RuntimeError).
+        """
+        if self._env is None:
+            raise NoEnvironmentError(self._role_name)
+        return self._env
+
+    @env.setter
+    def env(self, env: RoleSurroundings) -> None:
+        self._env = env
+
+    @property
+    def has_env(self) -> bool:
+        """Whether it is in one."""
+        return self._env is not None
+
+    @property
+    def is_last_round(self) -> bool:
+        """Whether it will not act on this work again."""
+        return self.max_rounds is not None and self.round >= self.max_rounds
+
+    @property
+    def history(self) -> list[Message]:
+        """All that it remembers, oldest first."""
+        return self.memory.get()
+
+    @property
+    def important_memory(self) -> list[Message]:
+        """What it remembers of the actions that it watches."""
+        return self.memory.get_by_actions(self.watch)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """One for another agent of the same role: the same rules, and nothing remembered."""
+        twin = type(self)(self._role_name)
+        for name in ("watch", "joined", "react_mode", "max_react_loop", "_env"):
+            value = getattr(self, name)
+            setattr(twin, name, set(value) if isinstance(value, set) else value)
+        memo[id(self)] = twin
+        return twin
+
+
+ASK: Final = """Make a plan for this:
+{goal}
+
+Answer with a JSON list of tasks, in the order in which they are to be done, and nothing else. Each of them is
+{{"task_id": "1", "dependent_task_ids": [], "instruction": "..."}}"""
+
+
+class Task(BaseModel):
+    """One task of a plan.
+
+    Attributes:
+        task_id: Its number.
+        dependent_task_ids: Tasks that have to be done before.
+        instruction: What is to be done.
+        result: What came of it.
+        is_finished: Whether it is done.
+    """
+
+    task_id: str
+    dependent_task_ids: list[str] = Field(default_factory=list)
+    instruction: str = ""
+    result: str = ""
+    is_finished: bool = False
+
+
+class TaskResult(BaseModel):
+    """What came of a task.
+
+    Attributes:
+        result: As text.
+        is_success: Whether it is done; else the plan ends there.
+    """
+
+    result: str = ""
+    is_success: bool = True
+
+
+class Plan(BaseModel):
+    """Tasks for a goal."""
+
+    goal: str = ""
+    tasks: list[Task] = Field(default_factory=list)
+
+
+class Planner(BaseModel):
+    """Makes a plan and keeps count of it."""
+
+    plan: Plan = Field(default_factory=Plan)
+    has_failed: bool = False
+
+    async def update_plan(self, llm: Answering, goal: str) -> None:
+        """Ask a model for the tasks.
+
+        Raises:
+            MessageDataError: Its answer is no list of tasks (a ValueError).
+        """
+        answer = await llm.aask(ASK.format(goal=goal))
+        self.plan, self.has_failed = Plan(goal=goal, tasks=_tasks_in(answer)), False
+
+    @property
+    def current_task(self) -> Task | None:
+        """The first task that is not done and waits for no other; None: there is none, or one has failed."""
+        if self.has_failed:
+            return None
+        done = {task.task_id for task in self.plan.tasks if task.is_finished}
+        ready = (
+            task
+            for task in self.plan.tasks
+            if not task.is_finished and done.issuperset(task.dependent_task_ids)
+        )
+        return next(ready, None)
+
+    def finish(self, task: Task, result: TaskResult) -> None:
+        """A task is done, or has failed."""
+        task.result, task.is_finished = result.result, result.is_success
+        self.has_failed = not result.is_success
+
+    def summary(self) -> str:
+        """What came of the tasks, as text."""
+        return "\n".join(f"{task.task_id}. {task.instruction}: {task.result}" for task in self.plan.tasks)
+
+
+def _tasks_in(answer: str) -> list[Task]:
+    try:
+        found = extract_json_from_str(answer)
+        data = found[0] if len(found) == 1 and isinstance(found[0], list) else found
+        return [Task.model_validate(one) for one in data]
+    except (ValueError, ValidationError) as error:
+        raise MessageDataError("the model's answer is no list of tasks") from error
+
+
+NUMBER: Final = re.compile(r"-?\d+")
+LAST_SHOWN: Final = 20  # messages that a model is shown when it chooses
+CHOOSE: Final = """{prefix}
+What was said so far:
+{history}
+
+You can do one of these next:
+{states}
+
+You did number {previous} last (-1: nothing yet). Which is next?
+Answer with its number alone, or with -1 when nothing is left to do."""
+
+
+class Reacting(Protocol):
+    """A role, as far as its ways to react need it; see Role."""
+
+    actions: list[Action]
+    planner: Planner
+    rc: RoleContext
+
+    @property
+    def states(self) -> Sequence[str]: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def llm(self) -> Answering: ...
+
+    def prefix(self) -> str: ...
+
+    def cause(self) -> str: ...
+
+    async def _think(self) -> bool: ...
+
+    async def _act(self) -> Message | None: ...
+
+    async def _act_on_task(self, current_task: Task) -> TaskResult: ...
+
+
+async def act_in_loop(role: Reacting) -> Message | None:
+    """Think and act until nothing is left to do, or the limit is reached; the last message counts."""
+    is_by_order = role.rc.react_mode == "by_order"
+    most = len(role.actions) if is_by_order else role.rc.max_react_loop
+    said: Message | None = None
+    for _ in range(most):
+        if not await role._think():
+            break
+        said = await role._act()
+        if said is not None and not said.has_cause and role.rc.todo is not None:
+            said = said.model_copy(update={"cause_by": role.cause()})
+    return said
+
+
+async def choose_by_model(role: Reacting) -> int:
+    """The number of the next action, as a model says; -1 when it says none that there is."""
+    shown = "\n".join(str(message) for message in role.rc.memory.get(LAST_SHOWN))
+    prompt = CHOOSE.format(
+        prefix=role.prefix(), history=shown, states="\n".join(role.states), previous=role.rc.state
+    )
+    found = NUMBER.search(await role.llm.aask(prompt))
+    number = int(found[0]) if found else -1
+    return number if 0 <= number < len(role.actions) else -1
+
+
+async def act_by_plan(role: Reacting) -> Message:
+    """Make a plan for the newest message, carry its tasks out in their order, and say what came of them."""
+    planner = role.planner
+    await planner.update_plan(role.llm, role.rc.memory.get()[-1].content)
+    while (task := planner.current_task) is not None:
+        planner.finish(task, await role._act_on_task(task))
+    cause = role.actions[0] if role.actions else ""
+    said = AIMessage(content=planner.summary(), sent_from=role.address, cause_by=cause)
+    role.rc.memory.add(said)
+    return said
+
 
 Actions = Iterable[Action | type[Action]]
 

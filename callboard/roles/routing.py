@@ -1,15 +1,44 @@
-"""Who gets a message: decided from the roles that there are, and nothing else."""
+"""The way of a message: who gets it, how it is sent, and how often it may go round."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .contents import check_content
-from .errors import DuplicateRoleError, HopLimitError, UnknownRoleError
-from .message import Message, Part
-from .names import MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF, topic_of
+from callboard.broker import AgentId, TopicId
+from callboard.core.cancellation import UNSET, Unset
+from callboard.core.protocol import AgentRuntime
+
+from .errors import DuplicateRoleError, HopLimitError, RoleDeclarationError, UnknownRoleError
+from .message import (
+    MESSAGE_ROUTE_TO_ALL,
+    MESSAGE_ROUTE_TO_NONE,
+    MESSAGE_ROUTE_TO_SELF,
+    Message,
+    Part,
+    check_content,
+    topic_of,
+)
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no whole number of 1 or more.
+
+    Raises:
+        RoleDeclarationError: It is none (a ValueError).
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise RoleDeclarationError(name, f"has to be 1 or more, and not {value!r}")
+
+
+def is_amount(value: object) -> bool:
+    """Whether it is an amount of money: a finite number of 0 or more."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < math.inf
+
 
 BROAD: Final = {MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF}
 
@@ -41,7 +70,7 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class PostDestination:
     """Where a message goes: to a topic, or to one role.
 
     Attributes:
@@ -110,7 +139,7 @@ class Routing:
         recipients = list(self._recipients(message, sender))
         return bool(recipients) and not any(post.may_act(message) for post in recipients)
 
-    def destinations(self, message: Message, sender: str = "") -> Sequence[Destination]:
+    def destinations(self, message: Message, sender: str = "") -> Sequence[PostDestination]:
         """Where a message goes; nowhere, when it is a result.
 
         Args:
@@ -119,16 +148,16 @@ class Routing:
         """
         return list(dict.fromkeys(self._destinations(message, sender)))
 
-    def _destinations(self, message: Message, sender: str) -> Iterator[Destination]:
+    def _destinations(self, message: Message, sender: str) -> Iterator[PostDestination]:
         for post in self._recipients(message, sender):
             if not post.may_act(message):
                 continue
             part = part_of(post.subtask_of(message))
             if MESSAGE_ROUTE_TO_ALL in message.send_to and message.cause_by in post.watch:
                 topic = topic_of(message.cause_by, joined=message.cause_by in post.joined)
-                yield Destination(topic, "", part)
+                yield PostDestination(topic, "", part)
             else:
-                yield Destination("", post.agent_type, part)
+                yield PostDestination("", post.agent_type, part)
 
     def _recipients(self, message: Message, sender: str) -> Iterator[Post]:
         if MESSAGE_ROUTE_TO_NONE in message.send_to:
@@ -170,3 +199,132 @@ def check_hops(acts: Mapping[str, int], limit: int, role: str) -> None:
     # guard: a circle without a bound of rounds ends
     if hops >= limit:
         raise HopLimitError(role, hops, limit)
+
+
+logger = logging.getLogger("callboard.roles")
+
+ROUNDS: Final = 3  # as often as MetaGPT's Team runs
+
+
+class Rounds:
+    """The bound of an environment for messages that say nothing else.
+
+    It tells once of each message that was not answered because the usual number of rounds was over. Who has chosen a number,
+    for all or for each message, knows what it does.
+
+    Args:
+        most: How often each role acts in what follows from a message; None: without end; UNSET: the usual number.
+
+    Raises:
+        RoleDeclarationError: It is below 1 (a ValueError).
+    """
+
+    def __init__(self, most: int | Unset | None) -> None:
+        self._most: int | None = ROUNDS
+        self._is_chosen = False
+        self._bounded, self._left = 0, 0  # messages that got this bound, and that had one of their own
+        self._told: set[str] = set()
+        if not isinstance(most, Unset):
+            self.most = most
+
+    @property
+    def most(self) -> int | None:
+        """The bound."""
+        return self._most
+
+    @most.setter
+    def most(self, most: int | None) -> None:
+        if most is not None:
+            check_count("max_rounds", most)
+        self._most, self._is_chosen = most, True
+
+    def alike(self) -> Rounds:
+        """The same for another project."""
+        return Rounds(self._most if self._is_chosen else UNSET)
+
+    def bounded(self, message: Message) -> Message:
+        """The message with this bound, unless it has one of its own."""
+        if message.max_rounds is not None:
+            self._left += 1
+            return message
+        self._bounded += 1
+        return message.model_copy(update={"max_rounds": self._most})
+
+    def tell(self, project: str, cut_short: Sequence[Message]) -> None:
+        """Warn of those that are new."""
+        if self._is_chosen or (self._left and not self._bounded):
+            return
+        new = [one for one in cut_short if one.max_rounds == ROUNDS and one.id not in self._told]
+        if not new:
+            return
+        self._told.update(one.id for one in new)
+        logger.warning(
+            "project %s: %d messages were not answered, such as one of %s: each role has acted its max_rounds=%d times. "
+            "`cut_short` of the Environment has them; for more give it max_rounds, or Team.run n_round",
+            project,
+            len(new),
+            new[0].sent_from or "a user",
+            ROUNDS,
+        )
+
+
+SEPARATOR = "/"
+
+
+def key_of(project: str, part: str) -> str:
+    """The key of the agents that work on a part of a project; "": on the whole of it."""
+    return f"{project}{SEPARATOR}{part}" if part else project
+
+
+def project_of(key: str) -> str:
+    """The project of an agent, from its key."""
+    return key.partition(SEPARATOR)[0]
+
+
+async def say_all(
+    runtime: AgentRuntime, routing: Routing, messages: Sequence[Message], sender: AgentId
+) -> None:
+    """Send what a role said in one act; everything leaves with the commit of its handler."""
+    project = project_of(sender.key)
+    if messages:
+        await runtime.write_run(project, messages)
+    for message in messages:
+        for destination in routing.destinations(message, sender.type):
+            # A role that watches its own action wants to hear itself, and the bus leaves that out where it knows the sender.
+            is_own = destination.topic and message.cause_by in routing[sender.type].watch
+            await _send(runtime, destination, message, project, None if is_own else sender, None)
+
+
+async def bring_in(
+    runtime: AgentRuntime, routing: Routing, messages: Sequence[Message], project: str
+) -> None:
+    """Send messages that come from outside, at once and in order; one with the id of an earlier one is not sent."""
+    # The history first: a caller that dies in between sends them again, and the history shows each id once.
+    await runtime.write_run(project, messages)
+    await asyncio.gather(
+        *(
+            _send(
+                runtime, one, message, project, None, f"{project}:{message.id}:{one.topic or one.agent_type}"
+            )
+            for message in messages
+            for one in routing.destinations(message)
+        )
+    )
+
+
+async def _send(
+    runtime: AgentRuntime,
+    destination: PostDestination,
+    message: Message,
+    project: str,
+    sender: AgentId | None,
+    message_id: str | None,
+) -> None:
+    key = key_of(project, destination.part)
+    if destination.topic:
+        topic = TopicId(destination.topic, key)
+        await runtime.publish_message(message, topic, sender=sender, message_id=message_id, strict=False)
+    else:
+        await runtime.tell(
+            message, AgentId(destination.agent_type, key), sender=sender, message_id=message_id
+        )

@@ -1,4 +1,3 @@
-from .answering_here import ask_user as ask_user
 from .chat_managers import (
     ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,
@@ -19,18 +18,16 @@ from .errors import (
     RunUnknownError as RunUnknownError,
     UnboundRequestError as UnboundRequestError,
 )
-from .event import (
-    AsyncEventProcessorProtocol as AsyncEventProcessorProtocol,
-    Event as Event,
-    EventProcessorProtocol as EventProcessorProtocol,
-    EventType as EventType,
-)
 from .events import (
     AgentMessageEvent as AgentMessageEvent,
     AnyEvent as AnyEvent,
+    AsyncEventProcessorProtocol as AsyncEventProcessorProtocol,
     AsyncInputRequestEvent as AsyncInputRequestEvent,
     CompletedEvent as CompletedEvent,
     ErrorEvent as ErrorEvent,
+    Event as Event,
+    EventProcessorProtocol as EventProcessorProtocol,
+    EventType as EventType,
     HandoffEvent as HandoffEvent,
     InputRequestEvent as InputRequestEvent,
     InputResponseEvent as InputResponseEvent,
@@ -42,10 +39,6 @@ from .events import (
     ToolCallEvent as ToolCallEvent,
     ToolResultEvent as ToolResultEvent,
     UsageEvent as UsageEvent,
-    load_event as load_event,
-)
-from .group_chats import a_run_group_chat as a_run_group_chat, run_group_chat as run_group_chat
-from .predicates import (
     is_agent_message as is_agent_message,
     is_async_input_request as is_async_input_request,
     is_completed as is_completed,
@@ -60,20 +53,20 @@ from .predicates import (
     is_tool_call as is_tool_call,
     is_tool_result as is_tool_result,
     is_usage as is_usage,
+    load_event as load_event,
 )
-from .processing import (
-    a_process_run_response as a_process_run_response,
-    process_run_response as process_run_response,
-)
+from .launch import a_attach as a_attach, a_run as a_run, attach as attach, run as run
+from .local import ask_user as ask_user
+from .projection import SoFar as SoFar, context_variables as context_variables
 from .response import (
     AsyncRunResponse as AsyncRunResponse,
     AsyncRunResponseProtocol as AsyncRunResponseProtocol,
+    RunResponse as RunResponse,
+    RunResponseProtocol as RunResponseProtocol,
+    RunState as RunState,
+    a_process_run_response as a_process_run_response,
+    process_run_response as process_run_response,
 )
-from .running import a_attach as a_attach, a_run as a_run, attach as attach, run as run
-from .so_far import SoFar as SoFar
-from .source import RunState as RunState
-from .sync_response import RunResponse as RunResponse, RunResponseProtocol as RunResponseProtocol
 from .team import run_team as run_team
-from .variables import context_variables as context_variables
 
 __all__: list[str]

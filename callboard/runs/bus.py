@@ -6,21 +6,20 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from callboard.agents.task import Said, TaskResult
+from callboard.agents.base import Said, TaskResult
 from callboard.broker import AgentId
-from callboard.models.run_usage import RunUsage
-from callboard.runtime.run_reading import RunEntry
+from callboard.models.types import RunUsage
+from callboard.runtime.run_history import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
 from callboard.teams.loop import is_kept
-from callboard.teams.orders import RunEnded, RunHeld, Shown, stream_of
-from callboard.teams.run_errors import error_of
+from callboard.teams.outcome import error_of
+from callboard.teams.protocol import RunEnded, RunHeld, Shown, stream_of
 
 from .errors import RunCancelledError
-from .event import Event
-from .events import CompletedEvent, ErrorEvent
+from .events import CompletedEvent, ErrorEvent, Event
 from .projection import Projection
-from .source import RunSource, RunState, without_team
+from .response import RunSource, RunState, without_team
 
 _STATES: Final[dict[str, RunState]] = {"paused": "paused", "input_required": "input_required"}
 """States of a team's run that are ours; in the others it works."""

@@ -1,24 +1,24 @@
-"""Who speaks next in a run: the RFC's protocol, and managers for the usual ways."""
+"""The choice of who speaks next in a run: the RFC's protocol, the usual managers, and their strategy."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from callboard.conditions.base import TerminationCondition
-from callboard.groupchat.agent import Agent, Message, names_of
 from callboard.groupchat.conversable import ConversableAgent
-from callboard.groupchat.group_chat import GroupChat
-from callboard.groupchat.manual import choose_manually
+from callboard.groupchat.events import value_of
+from callboard.groupchat.group_chat import GroupChat, choose_manually
 from callboard.groupchat.membership import GroupPeer
-from callboard.groupchat.model_client import ModelConfig
+from callboard.groupchat.messages import Agent, Message, names_of
+from callboard.groupchat.model import ModelConfig
 from callboard.groupchat.selection import ThreadSelection
-from callboard.teams.selection import SpeakerSelection
+from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
 from .errors import RunDeclarationError
-from .so_far import SoFar
+from .projection import SoFar
 
 
 @runtime_checkable
@@ -187,3 +187,32 @@ class SelectorChatManager(ChatManager):
         return GroupChat(
             copy(self.agents), speaker_selection_method="auto", allow_repeat_speaker=self._may_repeat
         )
+
+
+NOBODY: Final = "The chat manager chose nobody."
+
+
+class ManagedSelection(SpeakerSelection):
+    """Whom the chat manager names.
+
+    Args:
+        manager: The chat manager.
+    """
+
+    def __init__(self, manager: ChatManagerProtocol) -> None:
+        self._manager = manager
+        self._so_far = SoFar()
+
+    async def select(self, floor: Floor) -> Choice:
+        """Ask the manager."""
+        self._so_far.add(floor.thread[len(self._so_far.said) :])
+        agent = await value_of(self._manager.get_next_agent(self._so_far))
+        return Choice(stop=NOBODY) if agent is None else Choice([agent.name])
+
+    async def reset(self) -> None:
+        """Nothing was said."""
+        self._so_far = SoFar()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """The thread is another one."""
+        await self.reset()

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from callboard.errors import InputValueError
-from callboard.foundation.printable import one_line, printable
-from callboard.foundation.threads import in_thread
-from callboard.tools.answers import answer_of
+from callboard.foundation.tasks import in_thread
+from callboard.foundation.texts import one_line, printable
+from callboard.tools.approval import answer_of
 
 from .events import (
     AgentMessageEvent,

@@ -1,18 +1,171 @@
-"""What happens in a run, as its readers see it. The first six types are those of AG2's RFC 001; the others are ours."""
+"""Events of a run and the protocol of their processors. The first six types are those of AG2's RFC 001."""
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Mapping
-from datetime import datetime
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeGuard
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter
+from pydantic import BaseModel, Field, JsonValue, PrivateAttr, TypeAdapter
 
 from .errors import EventTypeError, UnboundRequestError
-from .event import Event, EventProcessorProtocol, FurtherEvent
+
+EventType: TypeAlias = Literal[
+    "input_request",
+    "async_input_request",
+    "input_response",
+    "agent_message",
+    "output",
+    "system",
+    "tool_call",
+    "tool_result",
+    "stream",
+    "speaker_selected",
+    "handoff",
+    "usage",
+    "error",
+    "completed",
+]
+"""The types; the first six are those of AG2's RFC 001."""
+
+MISSING: Final = "it has no method {name}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Event(BaseModel, ABC, frozen=True):
+    """Something that happened in a run.
+
+    Attributes:
+        uuid: Unique; the same for all who read the event.
+        type: Which kind it is.
+        run_id: The run.
+        number: Its place: numbers of a run rise strictly, with gaps; all readers see the same. 0: it is of no run.
+        at: When it happened, with a time zone.
+        source: Name of the agent, team or person it comes from; "": of the run itself.
+        is_draft: Whether it shows work that is under way, and that counts only when its turn is committed; then it comes
+            again, with the number that counts. Only readers who ask for drafts get it.
+    """
+
+    uuid: UUID = Field(default_factory=uuid4)
+    type: EventType
+    run_id: str = ""
+    number: int = 0
+    at: datetime = Field(default_factory=_now)
+    source: str = ""
+    is_draft: bool = False
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The event as a sentence for people."""
+        ...
+
+    def process(self, event_processor: EventProcessorProtocol) -> Any:
+        """Hand it to the method of a processor that is for its type: ``process_<type>_event``.
+
+        Returns:
+            What the method returns.
+
+        Raises:
+            EventTypeError: There is no such method (a TypeError).
+        """
+        return self._method_of(event_processor, "process_{type}_event")(self)
+
+    async def a_process(self, event_processor: AsyncEventProcessorProtocol) -> Any:
+        """The same with ``a_process_<type>_event``, which is awaited."""
+        result = self._method_of(event_processor, "a_process_{type}_event")(self)
+        return await result if inspect.isawaitable(result) else result
+
+    def _method_of(self, processor: object, pattern: str) -> Callable[[Event], Any]:
+        name = pattern.format(type=self.type)
+        method: Callable[[Event], Any] | None = getattr(processor, name, None)
+        if method is None:
+            raise EventTypeError(type(processor).__name__, self.type, MISSING.format(name=name))
+        return method
+
+
+class FurtherEvent(Event, ABC, frozen=True):
+    """The base of the types that are not in the RFC. A processor without a method for one takes it for a system event.
+
+    Attributes:
+        usual: The type as which it is taken then; one for which there is no method either is passed over.
+    """
+
+    usual: ClassVar[str] = "system"
+
+    @property
+    def value(self) -> str:
+        """The event as a sentence, as a SystemEvent has it."""
+        return self.text
+
+    def _method_of(self, processor: object, pattern: str) -> Callable[[Event], Any]:
+        own: Callable[[Event], Any] | None = getattr(processor, pattern.format(type=self.type), None)
+        other: Callable[[Event], Any] = getattr(processor, pattern.format(type=self.usual), _pass_over)
+        return other if own is None else own
+
+
+def _pass_over(event: Event) -> None:
+    """A processor that takes no system events either."""
+
+
+class EventProcessorProtocol(Protocol):
+    """What takes the events of a run, a method for each type.
+
+    There may be methods for the other types, too, such as ``process_tool_call_event``; without one such an event goes to
+    `process_system_event`.
+    """
+
+    def process_input_request_event(self, event: Any) -> Any:
+        """A person is asked: `event.respond` answers."""
+        ...
+
+    def process_input_response_event(self, event: Any) -> Any:
+        """A question was answered."""
+        ...
+
+    def process_agent_message_event(self, event: Any) -> Any:
+        """Somebody said something."""
+        ...
+
+    def process_output_event(self, event: Any) -> Any:
+        """Something was put out."""
+        ...
+
+    def process_system_event(self, event: Any) -> Any:
+        """Something that people may want to know."""
+        ...
+
+
+class AsyncEventProcessorProtocol(Protocol):
+    """The same for async methods, whose names begin with a_."""
+
+    async def a_process_async_input_request_event(self, event: Any) -> Any:
+        """A person is asked: `await event.a_respond` answers."""
+        ...
+
+    async def a_process_input_response_event(self, event: Any) -> Any:
+        """A question was answered."""
+        ...
+
+    async def a_process_agent_message_event(self, event: Any) -> Any:
+        """Somebody said something."""
+        ...
+
+    async def a_process_output_event(self, event: Any) -> Any:
+        """Something was put out."""
+        ...
+
+    async def a_process_system_event(self, event: Any) -> Any:
+        """Something that people may want to know."""
+        ...
+
 
 Message: TypeAlias = dict[str, Any]
 """A message as plain data: "text" and "sender", and what group chats have: "content", "role", "name"."""
@@ -20,7 +173,7 @@ Message: TypeAlias = dict[str, Any]
 NOT_SYNC: Final = "it asks asynchronously; use `await event.a_process(processor)`"
 
 
-class Answering(Protocol):
+class AnswersRequests(Protocol):
     """Where the answers to questions go."""
 
     def answer(self, request_id: str, value: Any) -> None:
@@ -50,7 +203,7 @@ class _InputRequest(Event, ABC, frozen=True):
     answer_schema: dict[str, JsonValue] = Field(default_factory=dict)
     details: dict[str, JsonValue] = Field(default_factory=dict)
     expires: datetime | None = None
-    _answering: Answering | None = PrivateAttr(None)
+    _answering: AnswersRequests | None = PrivateAttr(None)
 
     @property
     def text(self) -> str:
@@ -64,7 +217,7 @@ class _InputRequest(Event, ABC, frozen=True):
     def __hash__(self) -> int:
         return hash(self.uuid)
 
-    def answered_by(self, answering: Answering) -> None:
+    def answered_by(self, answering: AnswersRequests) -> None:
         """Let `respond` answer it; whoever reads the run calls it."""
         # It is no field, so a frozen event takes it. `object.__setattr__` would put it among the fields: an event that was
         # read twice would not be equal to itself.
@@ -82,7 +235,7 @@ class _InputRequest(Event, ABC, frozen=True):
         """
         await self._bound().a_answer(self.request_id, _value(response))
 
-    def _bound(self) -> Answering:
+    def _bound(self) -> AnswersRequests:
         if self._answering is None:
             raise UnboundRequestError(self.request_id)
         return self._answering
@@ -370,3 +523,73 @@ def is_question(event: Event) -> TypeGuard[InputRequestEvent | AsyncInputRequest
 
 def _value(response: InputResponseEvent | Any) -> Any:
     return response.value if isinstance(response, InputResponseEvent) else response
+
+
+def is_input_request(event: Event) -> TypeGuard[InputRequestEvent]:
+    """Whether a person is asked."""
+    return event.type == "input_request"
+
+
+def is_async_input_request(event: Event) -> TypeGuard[AsyncInputRequestEvent]:
+    """Whether a person is asked, in a run that is read asynchronously."""
+    return event.type == "async_input_request"
+
+
+def is_input_response(event: Event) -> TypeGuard[InputResponseEvent]:
+    """Whether a question was answered."""
+    return event.type == "input_response"
+
+
+def is_output(event: Event) -> TypeGuard[OutputEvent]:
+    """Whether something was put out."""
+    return event.type == "output"
+
+
+def is_agent_message(event: Event) -> TypeGuard[AgentMessageEvent]:
+    """Whether somebody said something."""
+    return event.type == "agent_message"
+
+
+def is_system_event(event: Event) -> TypeGuard[SystemEvent]:
+    """Whether it is a system event."""
+    return event.type == "system"
+
+
+def is_tool_call(event: Event) -> TypeGuard[ToolCallEvent]:
+    """Whether a tool was called."""
+    return event.type == "tool_call"
+
+
+def is_tool_result(event: Event) -> TypeGuard[ToolResultEvent]:
+    """Whether a tool has returned."""
+    return event.type == "tool_result"
+
+
+def is_stream(event: Event) -> TypeGuard[StreamEvent]:
+    """Whether it is a piece of a text."""
+    return event.type == "stream"
+
+
+def is_speaker_selected(event: Event) -> TypeGuard[SpeakerSelectedEvent]:
+    """Whether somebody is to speak."""
+    return event.type == "speaker_selected"
+
+
+def is_handoff(event: Event) -> TypeGuard[HandoffEvent]:
+    """Whether an agent handed over."""
+    return event.type == "handoff"
+
+
+def is_usage(event: Event) -> TypeGuard[UsageEvent]:
+    """Whether a model has answered."""
+    return event.type == "usage"
+
+
+def is_error(event: Event) -> TypeGuard[ErrorEvent]:
+    """Whether the run has failed."""
+    return event.type == "error"
+
+
+def is_completed(event: Event) -> TypeGuard[CompletedEvent]:
+    """Whether the run has ended, and not by an error."""
+    return event.type == "completed"

@@ -1,50 +1,50 @@
-"""A run in this process. It goes on by itself, whoever reads; what happens in it is kept as long as somebody holds it."""
+"""A run in this process: it goes on by itself, its questions are answered here, and its events are kept."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, TypeVar
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from callboard.agents.task import Said, Task, TaskResult
-from callboard.asking import asking_by
-from callboard.cancellation import CancellationToken
-from callboard.groupchat.stream import IOStream
-from callboard.models.in_run import counted_here
-from callboard.models.run_usage import RunUsage
+from pydantic import Field
+
+from callboard.agents.base import Said, Task, TaskResult
+from callboard.broker.redis.client.questions import InputStatus
+from callboard.core.cancellation import CancellationToken
+from callboard.core.people import NO_DEFAULT, Question, ask_person, asking_by, checked
+from callboard.core.questions import CheckedQuestion, as_json
+from callboard.errors import (
+    InputAnsweredError,
+    InputError,
+    InputExpiredError,
+    InputRequestUnknownError,
+    InputWithdrawnError,
+    NotAllowedToAnswerError,
+)
+from callboard.groupchat.events import ChatEvent, IOStream
+from callboard.memory.contexts import Conversation
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
+from callboard.models.budget import UsageLedger, counted_here
 from callboard.models.stores import InMemoryStore
-from callboard.models.usage import UsageLedger
-from callboard.runtime.runs import speaking_as, usage_run
+from callboard.models.types import RunUsage
+from callboard.runtime.execution import speaking_as, usage_run
+from callboard.runtime.steps import running_context
 from callboard.teams.budget import RunBudget
 from callboard.teams.errors import TeamRunError
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.loop import is_kept
+from callboard.teams.loop import Choice, Floor, SpeakerSelection, is_kept
 
-from .answering_here import ProcessQuestion, ProcessQuestions
-from .console_stream import RunStream
 from .errors import RunCancelledError
-from .event import Event
-from .events import (
-    CompletedEvent,
-    ErrorEvent,
-    InputResponseEvent,
-    SystemEvent,
-)
+from .events import CompletedEvent, ErrorEvent, Event, InputResponseEvent, SystemEvent
 from .projection import Projection
-from .source import RunSource, RunState, without_team
-from .steps import Steps, StepTaken
-
-# By id, as long as somebody holds them: for `previous_run`.
-_runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
-
-
-def run_here(run_id: str) -> ProcessRun | None:
-    """The run of this process with an id; None: there is none, or nobody holds it any more."""
-    return _runs.get(run_id)
+from .response import RunSource, RunState, without_team
 
 
 class ProcessRun(RunSource):
@@ -269,3 +269,318 @@ class ProcessRun(RunSource):
         self._state = "working"
         await self.team.resume()
         return True
+
+
+# By id, as long as somebody holds them: for `previous_run`.
+_runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
+
+
+def run_here(run_id: str) -> ProcessRun | None:
+    """The run of this process with an id; None: there is none, or nobody holds it any more."""
+    return _runs.get(run_id)
+
+
+T = TypeVar("T")
+
+
+class Steps:
+    """Holds a run of this process back between turns."""
+
+    def __init__(self) -> None:
+        self._wanted = asyncio.Event()
+        self._is_over = False
+
+    def hold(self) -> None:
+        """There is something new to read."""
+        if not self._is_over:
+            self._wanted.clear()
+
+    def stop(self) -> None:
+        """Nobody reads step by step any more: somebody waits for the end."""
+        self._is_over = True
+        self._wanted.set()
+
+    def allow(self) -> bool:
+        """The next turn may begin, although nobody reads; False when it may already."""
+        is_new = not self._wanted.is_set()
+        self._wanted.set()
+        return is_new
+
+    async def wanted(self, more: Awaitable[T]) -> T:
+        """A reader has seen everything, and waits for more."""
+        self._wanted.set()
+        try:
+            return await more
+        finally:
+            self.hold()
+
+    async def take(self, floor: Floor) -> None:
+        """Wait until everything so far was read, and more is wanted.
+
+        Args:
+            floor: Lets the reader's side know how far it is.
+        """
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await floor.show(StepTaken(source=floor.team, reached=reached))
+        await reached
+        await self._wanted.wait()
+
+
+class SteppedSelection(SpeakerSelection):
+    """Chooses as another one does, but only when a reader wants to see more.
+
+    Args:
+        selection: The other one.
+        steps: Of the run.
+    """
+
+    def __init__(self, selection: SpeakerSelection, steps: Steps) -> None:
+        self._selection = selection
+        self._steps = steps
+
+    async def select(self, floor: Floor) -> Choice:
+        """Wait, and choose."""
+        await self._steps.take(floor)
+        return await self._selection.select(floor)
+
+    async def after_round(self, floor: Floor) -> str | None:
+        """See SpeakerSelection."""
+        return await self._selection.after_round(floor)
+
+    async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
+        """See SpeakerSelection."""
+        await self._selection.check(messages, floor)
+
+    async def reset(self) -> None:
+        """See SpeakerSelection."""
+        await self._selection.reset()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """See SpeakerSelection."""
+        return await self._selection.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """See SpeakerSelection."""
+        await self._selection.load_state(state)
+
+    def keep_context_in(self, messages: Conversation) -> None:
+        """See SpeakerSelection."""
+        self._selection.keep_context_in(messages)
+
+
+class StepTaken(BaseAgentEvent):
+    """Everything before it was handed to the run; readers never see it."""
+
+    type: Literal["callboard.StepTaken"] = "callboard.StepTaken"
+    reached: Any = Field(exclude=True)
+
+    def to_text(self) -> str:
+        """Nothing."""
+        return ""
+
+
+def stepped(team: BaseGroupChat, steps: Steps) -> None:
+    """Hold the next run of a team back between its turns; before its first one."""
+    make = team.new_selection
+    setattr(team, "new_selection", lambda: SteppedSelection(make(), steps))  # noqa: B010 - of this team alone
+
+
+@dataclass(slots=True)
+class ProcessQuestion:
+    """A question of a run.
+
+    Attributes:
+        id: Its id.
+        question: What is asked.
+        expires: Until when it can be answered; None: always.
+        answer: The answer, once there is one.
+        status: How it stands.
+        by: Who answered it; "": nobody, or they did not say.
+        ended: When it was over: Unix time in seconds.
+    """
+
+    id: str
+    question: CheckedQuestion[Any]
+    expires: datetime | None
+    answer: asyncio.Future[Any]
+    status: InputStatus = InputStatus.OPEN
+    by: str = ""
+    ended: float = 0.0
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What is shown with it."""
+        shown: dict[str, Any] = json.loads(self.question.details or "{}")
+        return shown
+
+
+class ProcessQuestions:
+    """The questions of one run. What is asked, and what is an answer, is as on the bus.
+
+    Args:
+        begun: Called with each question when it is asked.
+        ended: Called when it is over, with the answer as plain data.
+    """
+
+    def __init__(
+        self, begun: Callable[[ProcessQuestion], None], ended: Callable[[ProcessQuestion, Any], None]
+    ) -> None:
+        self._begun = begun
+        self._ended = ended
+        self._asked: dict[str, ProcessQuestion] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether one of them waits for its answer."""
+        return any(asked.status is InputStatus.OPEN for asked in self._asked.values())
+
+    async def ask(self, question: Question) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            InputExpiredError: The time is over, and there is no default (a TimeoutError).
+            QuestionError: It can't be asked like that (a ValueError).
+        """
+        asked_for, timeout = checked(question), question.timeout
+        expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
+        await asyncio.sleep(0)  # what was shown before comes before it
+        asked = ProcessQuestion(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
+        self._asked[asked.id] = asked
+        self._begun(asked)
+        try:
+            async with asyncio.timeout(timeout):
+                return await asked.answer
+        except TimeoutError:
+            self._end(asked, InputStatus.EXPIRED)
+            if asked_for.default is None:
+                raise InputExpiredError(asked.id) from None
+            return asked_for.read(asked.id, asked_for.default)
+        except asyncio.CancelledError:
+            self._end(asked, InputStatus.WITHDRAWN)
+            raise
+
+    def answer(self, input_id: str, value: Any, by: str = "") -> None:
+        """Answer; the first answer counts.
+
+        Raises:
+            InputRequestUnknownError: There is no such question (a LookupError).
+            InputAnsweredError: It was answered before.
+            InputExpiredError: Its time is over (a TimeoutError).
+            InputWithdrawnError: Nobody waits for it any more.
+            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            InputValueError: It can't be answered with this (a ValueError); it stays open.
+        """
+        asked = self._asked.get(input_id)
+        if asked is None:
+            raise InputRequestUnknownError(input_id)
+        # guard: the first answer counts
+        if asked.status is not InputStatus.OPEN:
+            raise _over(asked)
+        if asked.question.to and by not in asked.question.to:
+            raise NotAllowedToAnswerError(input_id, by, asked.question.to)
+        text = as_json(value)
+        read = asked.question.check(input_id, text)
+        self._end(asked, InputStatus.ANSWERED, json.loads(text), by)
+        asked.answer.set_result(read)
+
+    def _end(self, asked: ProcessQuestion, status: InputStatus, value: Any = None, by: str = "") -> None:
+        if asked.status is InputStatus.OPEN:
+            asked.status, asked.by, asked.ended = status, by, time.time()
+            self._ended(asked, value)
+
+
+def _over(asked: ProcessQuestion) -> InputError:
+    if asked.status is InputStatus.ANSWERED:
+        return InputAnsweredError(asked.id, asked.by, asked.ended)
+    return (InputExpiredError if asked.status is InputStatus.EXPIRED else InputWithdrawnError)(asked.id)
+
+
+async def ask_user(
+    prompt: str,
+    *,
+    choices: Sequence[str] | None = None,
+    answer_type: Any = str,
+    timeout: float | None = None,
+    default: Any = ...,
+    **details: Any,
+) -> Any:
+    """Ask whoever follows the run, from a function that one of its agents calls.
+
+    In this process the function waits for the answer. On the bus it ends, and is called again when there is one
+    (`MessageContext.ask`).
+
+    Args:
+        prompt: The question.
+        choices: What may be answered; None: anything that fits `answer_type`.
+        answer_type: What an answer is read as; with `Annotated` and a validator of pydantic it can be checked further.
+        timeout: Seconds until it is over; None: never.
+        default: The answer when it is over; ...: none, and that is an error.
+        **details: More about it, as plain data.
+
+    Raises:
+        NobodyAnswersError: There is no run here (a RuntimeError).
+        InputExpiredError: The time is over (a TimeoutError).
+    """
+    question = Question(
+        text=prompt,
+        name=prompt,
+        choices=None if choices is None else tuple(choices),
+        answer_type=answer_type,
+        timeout=timeout,
+        default=NO_DEFAULT if default is ... else default,
+        details=details,
+    )
+    return await ask_person(question, running_context())
+
+
+class RunStream(IOStream):
+    """Takes the place of the terminal.
+
+    Args:
+        ask: Asks a question of the run.
+        show: Shows a text to its readers.
+    """
+
+    def __init__(self, ask: Callable[[Question], Awaitable[Any]], show: Callable[[str], None]) -> None:
+        self._ask = ask
+        self._show = show
+
+    def send(self, event: ChatEvent) -> None:
+        """Show an event."""
+        self._show(event.text)
+
+    async def input(self, prompt: str) -> str:
+        """Ask whoever follows the run."""
+        text = prompt or "?"  # a question has a text
+        return str(await self._ask(Question(text=text, name=text)))
+
+
+COMMON: Final = ("message_thread", "current_turn", "callboard")
+"""What a saved conversation has, whatever strategy chose its speakers."""
+
+
+async def continued(team: BaseGroupChat, previous: ProcessRun) -> None:
+    """Let a team know what was said in an earlier run of this process.
+
+    Members of both remember what they remembered; others hear all that was said.
+
+    Args:
+        team: It has not run yet.
+        previous: The earlier run; one that is under way ends first.
+
+    Raises:
+        TeamStateError: The teams have nothing in common (a ValueError).
+    """
+    await previous.wait()
+    saved = dict(await previous.team.save_state())
+    blank = dict(await team.save_state())
+    states, fresh = dict(saved["agent_states"]), dict(blank["agent_states"])
+    manager = dict(states.pop(previous.team.plan.name))
+    # How this run ends is its own matter.
+    manager["callboard"] = {**manager["callboard"], "termination": None}
+    manager["current_turn"] = 0
+    own = {name: states.get(name, fresh[name]) for name in fresh if name != team.plan.name}
+    strategy = dict(fresh[team.plan.name])
+    same = strategy.get("type") == manager.get("type")
+    merged = {**strategy, **(manager if same else {key: manager[key] for key in COMMON})}
+    await team.load_state({**saved, "agent_states": {**own, team.plan.name: merged}})

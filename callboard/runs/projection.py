@@ -1,19 +1,27 @@
-"""What agents and teams say, as the events of a run. There is no other source of events."""
+"""Words of agents and teams as the events of a run, what was said so far, and the context variables that travel along."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2s
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 from uuid import UUID, SafeUUID
 
-from callboard.agents.task import Said
-from callboard.groupchat.message import ConversationMessage, as_message
-from callboard.messages.base import BaseChatMessage
-from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage, ToolCallSummaryMessage
+from callboard.agents.base import Said
+from callboard.groupchat.context_variables import VARIABLES, ContextVariables, current_variables, standing
+from callboard.groupchat.messages import ConversationMessage, as_message
+from callboard.messages.chat import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    HandoffMessage,
+    StopMessage,
+    StructuredMessage,
+    TextMessage,
+    ToolCallSummaryMessage,
+)
 from callboard.messages.events import (
     AttemptEndedEvent,
     CodeExecutionEvent,
@@ -26,12 +34,12 @@ from callboard.messages.events import (
     ToolCallRequestEvent,
     UserInputRequestedEvent,
 )
-from callboard.messages.structured import StructuredMessage
 
-from .event import Event
+from .errors import ContextVariableError
 from .events import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
+    Event,
     HandoffEvent,
     InputRequestEvent,
     InputResponseEvent,
@@ -278,3 +286,114 @@ _SHOWN: Final[Mapping[type[Any], Callable[[Any], list[Part]]]] = {
     InputRequestedEvent: _question,
     InputAnsweredEvent: _answer,
 }
+
+
+class SoFar:
+    """A run while it goes on, as `ChatManagerProtocol.get_next_agent` sees it.
+
+    Attributes:
+        said: Everything that was said and happened.
+        messages: What the agents and those outside have said to each other.
+        context_variables: What the agents know besides.
+    """
+
+    def __init__(self) -> None:
+        self.said: list[Said] = []
+        self.messages: list[Message] = []
+        self.context_variables = ContextVariables()
+
+    def add(self, said: Sequence[Said]) -> None:
+        """More was said."""
+        self.said.extend(said)
+        apply(self.context_variables, said)
+        self.messages += [message_of(one) for one in said if is_message(one)]
+
+    @property
+    def last_speaker(self) -> str:
+        """Who said the last message, perhaps somebody from outside; "": nobody has."""
+        return self.messages[-1]["sender"] if self.messages else ""
+
+    @property
+    def last_target(self) -> str:
+        """To whom the last one who spoke has handed over; "": to nobody."""
+        last = next((one for one in reversed(self.said) if isinstance(one, BaseChatMessage)), None)
+        return last.target if isinstance(last, HandoffMessage) else ""
+
+    @property
+    def summary(self) -> str:
+        """The text of the last message."""
+        return str(self.messages[-1]["text"]) if self.messages else ""
+
+    @property
+    def events(self) -> list[Event]:
+        """The same as events."""
+        projection, at, events = Projection(""), datetime.now(UTC), list[Event]()
+        for one in self.said:
+            events += projection.of(one, len(events) + 1, at)
+        return events
+
+
+def is_message(said: Said) -> TypeGuard[BaseChatMessage]:
+    """Whether something is one of the messages of a run: no handoff, and no word of the end."""
+    return isinstance(said, BaseChatMessage) and not isinstance(said, HandoffMessage | StopMessage)
+
+
+def context_variables() -> ContextVariables:
+    """The context variables of the run, for functions that its agents call. What is changed, the agents after this one know.
+
+    Outside a run: an empty set of variables.
+    """
+    return current_variables()
+
+
+def as_json(values: Mapping[str, Any]) -> dict[str, str]:
+    """Each of some variables as JSON.
+
+    Raises:
+        ContextVariableError: One is no plain data (a ValueError).
+    """
+    if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
+        raise ContextVariableError("context_variables", f"a {type(values).__name__} has no names")
+    return {_checked(name): _json(name, value) for name, value in values.items()}
+
+
+def written(values: Mapping[str, str]) -> dict[str, str]:
+    """Variables, each as JSON, as metadata of a message; nothing, where there are none."""
+    if not values:
+        return {}
+    pairs = ", ".join(f"{json.dumps(name)}: {text}" for name, text in values.items())
+    return {VARIABLES: f"{{{pairs}}}"}
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
+    """What is new or different since a snapshot, each as JSON; what was removed is null.
+
+    Raises:
+        ContextVariableError: One of them is no plain data (a ValueError).
+    """
+    new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
+    return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
+
+
+def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgentEvent]) -> None:
+    """Take over what messages say that was changed."""
+    for message in said:
+        text = message.metadata.get(VARIABLES)
+        for key, value in (json.loads(text) if text else {}).items():
+            if value is None:
+                variables.remove(key)
+            else:
+                variables[key] = value
+
+
+def _checked(name: object) -> str:
+    if not isinstance(name, str):
+        raise ContextVariableError(repr(name), f"its name is a {type(name).__name__}, and not a text")
+    return name
+
+
+def _json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContextVariableError(repr(name), str(error)) from error

@@ -1,30 +1,41 @@
-"""The team that carries out a run."""
+"""The team that carries out a run, with the seats of its agents and the rule by which it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from callboard.agents.chat_agent import ChatAgent
-from callboard.conditions.base import TerminationCondition
+from callboard.agents.base import BaseChatAgent, ChatAgent, Response, Said, response_of
+from callboard.conditions.base import Messages, TerminationCondition
+from callboard.conditions.triggers import LatchedTermination
+from callboard.core.cancellation import CancellationToken
+from callboard.groupchat.context_variables import in_force, snapshot
 from callboard.groupchat.conversable import ConversableAgent
+from callboard.groupchat.events import value_of
 from callboard.groupchat.manager import GroupChatManager
-from callboard.groupchat.message import ConversationMessage
+from callboard.groupchat.messages import ConversationMessage, Message
+from callboard.groupchat.model import ModelUsage
 from callboard.groupchat.peer import Peer
-from callboard.groupchat.termination import GroupChatTermination
-from callboard.messages.chat import HandoffMessage
+from callboard.groupchat.replies import as_text, execute
+from callboard.groupchat.selection import GroupChatTermination
+from callboard.memory.contexts import Conversation
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
+from callboard.messages.chat import BaseChatMessage, HandoffMessage, StopMessage
+from callboard.messages.events import ToolCallExecutionEvent, ToolCallRequestEvent
+from callboard.models.types import RequestUsage
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local import Participant
-from callboard.teams.selection import SpeakerSelection
+from callboard.teams.local_run import Participant
+from callboard.teams.loop import SpeakerSelection
 from callboard.tools.base import Tool
 from callboard.tools.function import FunctionTool
 
-from .chat_managers import ChatManagerProtocol, HandoffChatManager, RoundRobinChatManager
-from .ending import EndRule, RunEnding
+from . import projection as variables
+from .chat_managers import ChatManagerProtocol, HandoffChatManager, ManagedSelection, RoundRobinChatManager
 from .errors import RunDeclarationError
-from .functions import agents_named_in
-from .managed import ManagedSelection
-from .seat import Seat
+from .projection import MODEL, message_of
 
 NAME_OF_RUN: Final = "run"
 LONGEST_NAME: Final = 60  # characters of a team's name that is made of those of its members
@@ -160,7 +171,7 @@ def _hands_over(member: Participant) -> bool:
 
 def _seat(member: Participant, tools: Sequence[Tool]) -> Participant:
     if isinstance(member, Peer):
-        return Seat(member, tools)
+        return RunMember(member, tools)
     if tools:
         raise RunDeclarationError(
             f"{member.name!r} is a {type(member).__name__}, which run() can give no tools: give them to it when you make it."
@@ -215,3 +226,306 @@ def name_of(agents: Sequence[Participant]) -> str:
     """The name of a team that was given none: made of those of its members."""
     names = "_".join(agent.name for agent in agents)
     return f"{NAME_OF_RUN}_{names}"[:LONGEST_NAME]
+
+
+class RunMember(BaseChatAgent):
+    """Takes an agent's turns.
+
+    Calls of functions that it has are executed, and its model asked again, until it says something. A function that returns
+    an agent hands over to it. Calls of functions that it does not have are left to another member.
+
+    Args:
+        agent: The agent; its seat works with a copy, which remembers nothing.
+        tools: What it may call besides, by name.
+    """
+
+    def __init__(self, agent: Peer, tools: Sequence[Tool] = ()) -> None:
+        super().__init__(agent.name, agent.description)
+        self._agent = agent.for_conversation()
+        more = {tool.name: tool for tool in tools}
+        self._agent.llm_tools = [*self._agent.llm_tools, *more.values()]
+        self._more = more
+
+    @property
+    def agent(self) -> Peer:
+        """The agent that sits here."""
+        return self._agent
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """A message, a StopMessage where there is no answer, and a HandoffMessage."""
+        return (ConversationMessage, StopMessage, HandoffMessage)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """Answer; see `on_messages_stream`."""
+        return await response_of(self.on_messages_stream(messages, cancellation_token), self.name)
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        """Answer what was said since its last answer."""
+        variables.apply(self._agent.context_variables, messages)
+        before = snapshot(self._agent.context_variables)
+        async for item in self._turn(messages, cancellation_token):
+            if isinstance(item, Response):
+                changed = variables.changes(before, self._agent.context_variables)
+                item.chat_message.metadata.update(variables.written(changed))
+            yield item
+
+    async def _turn(
+        self, messages: Sequence[BaseChatMessage], token: CancellationToken
+    ) -> AsyncGenerator[Said | Response, None]:
+        heard, functions = messages, own_functions(self._agent, self._more)
+        while True:
+            said = await self._say(heard, token)
+            calls = _calls_of(said, functions)
+            if not calls:
+                yield Response(chat_message=said)
+                return
+            asked = ToolCallRequestEvent(content=calls, source=self.name, models_usage=said.models_usage)
+            asked.metadata.update(said.metadata)
+            yield asked
+            answers = [await self._call(functions, one) for one in calls]
+            yield _executed(self.name, calls, answers)
+            answer = ConversationMessage(data=_tool_message(calls, answers), source=self.name)
+            target = next((one for one in answers if one.target), None)
+            if target is not None:
+                self._agent.take_note(answer)
+                handoff = HandoffMessage(content=target.text, target=target.target, source=self.name)
+                yield Response(chat_message=handoff)
+                return
+            heard = [answer]
+
+    async def _say(self, heard: Sequence[BaseChatMessage], token: CancellationToken) -> BaseChatMessage:
+        before = ModelUsage.load(self._agent.usage.dump())
+        with in_force(self._agent.context_variables):
+            response = await self._agent.on_messages(heard, token)
+        said = response.chat_message
+        new = self._agent.usage.minus(before)
+        used = {**new.cached, **new.paid}
+        if used:
+            said.models_usage = sum(used.values(), RequestUsage(0, 0))
+            said.metadata[MODEL] = next(iter(used))
+        return said
+
+    async def _call(self, functions: Functions, one: FunctionCall) -> Called:
+        with in_force(self._agent.context_variables):
+            return await call(functions, one.name, one.arguments)
+
+    # What it remembers is what the agent remembers
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """Forget everything."""
+        await self._agent.on_reset(cancellation_token)
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """What the agent remembers."""
+        return await self._agent.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned."""
+        await self._agent.load_state(state)
+
+    def keep_context_in(self, messages: Conversation) -> None:
+        """Keep what the agent hears and says in a list."""
+        self._agent.keep_context_in(messages)
+
+    async def save_beside_context(self) -> Mapping[str, Any] | None:
+        """What the agent remembers beside it."""
+        return await self._agent.save_beside_context()
+
+    async def load_beside_context(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_beside_context` returned."""
+        await self._agent.load_beside_context(state)
+
+
+def _calls_of(said: BaseChatMessage, functions: Functions) -> list[FunctionCall]:
+    """The calls in a message, if the agent has all the functions."""
+    if not isinstance(said, ConversationMessage):
+        return []
+    calls = [
+        FunctionCall(
+            id=str(one.get("id", "")),
+            name=one["function"]["name"],
+            arguments=one["function"].get("arguments", ""),
+        )
+        for one in said.data.get("tool_calls") or ()
+    ]
+    return calls if all(one.name in functions for one in calls) else []
+
+
+def _executed(
+    source: str, calls: Sequence[FunctionCall], answers: Sequence[Called]
+) -> ToolCallExecutionEvent:
+    results = [
+        FunctionExecutionResult(content=answer.text, name=one.name, call_id=one.id, is_error=answer.is_error)
+        for one, answer in zip(calls, answers, strict=True)
+    ]
+    return ToolCallExecutionEvent(content=results, source=source)
+
+
+def _tool_message(calls: Sequence[FunctionCall], answers: Sequence[Called]) -> dict[str, Any]:
+    responses = [
+        {"tool_call_id": one.id, "role": "tool", "content": answer.text}
+        for one, answer in zip(calls, answers, strict=True)
+    ]
+    content = "\n\n".join(answer.text for answer in answers)
+    return {"role": "tool", "tool_responses": responses, "content": content}
+
+
+TRANSFERRED: Final = "Transferred to {target}."
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What came of a call.
+
+    Attributes:
+        text: For the model.
+        is_error: Whether it failed.
+        target: Name of the agent that the function returned: the conversation is handed over to it; "": none.
+    """
+
+    text: str
+    is_error: bool = False
+    target: str = ""
+
+
+Functions = Mapping[str, Callable[..., Awaitable[Any]]]
+
+
+def own_functions(agent: Peer, more: Mapping[str, Tool]) -> Functions:
+    """What an agent executes: the functions that were registered with it, for execution or for its model.
+
+    AG2 has one agent to call a function and another one to execute it; an agent that runs alone does both.
+
+    Args:
+        agent: The agent.
+        more: Tools that it is given for the run.
+    """
+    tools = {tool.name: tool for tool in agent.llm_tools if isinstance(tool, Tool)}
+    functions = {name: _of_tool(tool) for name, tool in {**tools, **more}.items()}
+    return {**functions, **{name: _of_function(function) for name, function in agent.function_map.items()}}
+
+
+async def call(functions: Functions, name: str, arguments: str) -> Called:
+    """Execute a function; on the bus what it returned is recorded.
+
+    Args:
+        functions: See `own_functions`.
+        name: Its name.
+        arguments: As a model wrote them.
+    """
+    is_done, text = await execute(functions, name, arguments)
+    if not is_done:
+        return Called(text, is_error=True)
+    returned: dict[str, str] = json.loads(text)
+    return Called(returned["text"], target=returned.get("target", ""))
+
+
+def agents_named_in(agent: Peer) -> list[ChatAgent]:
+    """The agents whom the functions of an agent can name: they are variables of its functions."""
+    tools = [getattr(tool, "function", None) for tool in agent.llm_tools]
+    functions = [*agent.function_map.values(), *tools]
+    found: list[ChatAgent] = []
+    for function in functions:
+        if inspect.isfunction(function):
+            seen = inspect.getclosurevars(function)
+            values = [*seen.nonlocals.values(), *seen.globals.values()]
+            found += [value for value in values if isinstance(value, ChatAgent)]
+    return found
+
+
+def _of_tool(tool: Tool) -> Callable[..., Awaitable[Any]]:
+    async def run(**arguments: Any) -> dict[str, str]:
+        value = await tool.run_json(arguments, CancellationToken())
+        return _returned(value, tool.return_value_as_string)
+
+    return run
+
+
+def _of_function(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    async def run(**arguments: Any) -> dict[str, str]:
+        return _returned(await value_of(function(**arguments)), as_text)
+
+    return run
+
+
+def _returned(value: Any, as_text: Callable[[Any], str]) -> dict[str, str]:
+    # In an envelope of ours: a text that merely looks like a handoff is none.
+    if isinstance(value, ChatAgent):
+        return {"text": TRANSFERRED.format(target=value.name), "target": value.name}
+    return {"text": as_text(value)}
+
+
+OVER: Final = "Termination message condition on {who} met"
+ANSWERED: Final = "{who} has answered."
+
+IsOver = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndRule:
+    """Somebody whom a message may tell that the run is over.
+
+    Attributes:
+        who: The name, for the reason.
+        is_over: Is given the message, or its text; may be async.
+        takes_text: Whether it is given the text.
+        hears_itself: Whether it is asked about its own messages.
+    """
+
+    who: str
+    is_over: IsOver
+    takes_text: bool = False
+    hears_itself: bool = False
+
+    async def ends(self, message: Message) -> bool:
+        """Whether this message is the end."""
+        if not self.hears_itself and message["sender"] == self.who:
+            return False
+        return bool(await value_of(self.is_over(message["text"] if self.takes_text else message)))
+
+
+class RunEnding(LatchedTermination):
+    """Is reached by a message that one of the rules takes for the last one, and by a StopMessage.
+
+    Args:
+        rules: The rules.
+        answers: Whether any message of a member is the last one: the run asks one question.
+        members: Names of the members: what others say, such as a task, ends nothing.
+    """
+
+    def __init__(self, rules: Sequence[EndRule], *, members: Collection[str], answers: bool = False) -> None:
+        super().__init__()
+        self._rules = rules
+        self._members = members
+        self._answers = answers
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunEnding:
+        """For another conversation; the functions stay the same."""
+        return RunEnding(self._rules, members=self._members, answers=self._answers)
+
+    async def reason(self, messages: Messages) -> str | None:
+        """Why it ends."""
+        for said in messages:
+            if isinstance(said, StopMessage):
+                return said.content
+            if isinstance(said, BaseChatMessage) and not isinstance(said, HandoffMessage):
+                reason = await self._reason(said)
+                if reason is not None:
+                    return reason
+        return None
+
+    async def _reason(self, said: BaseChatMessage) -> str | None:
+        if said.source not in self._members:
+            return None
+        message = message_of(said)
+        if message.get("tool_calls") or message.get("tool_responses"):
+            return None
+        for rule in self._rules:
+            if await rule.ends(message):
+                return OVER.format(who=rule.who)
+        return ANSWERED.format(who=said.source) if self._answers else None

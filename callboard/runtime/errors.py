@@ -22,10 +22,9 @@ import sys
 from collections.abc import Sequence
 
 from callboard import errors as actor_errors
-from callboard.broker.encoding.remote_errors import register_error, register_errors_of
-from callboard.errors import ActorError
-from callboard.foundation import errors as common_errors
-from callboard.foundation.errors import CallboardError
+from callboard.broker.remote_errors import register_error, register_errors_of
+from callboard import foundation as common_errors
+from callboard.foundation import ActorError, CallboardError
 
 
 class RuntimeStateError(ActorError, RuntimeError):

@@ -1,29 +1,27 @@
-"""One run of a handler: what it is told, what it adds to its commit, and how it is run.
+"""One run of a handler: what it is told, what it adds to its commit, how it is run, and the run it belongs to.
 
 The host runs the messages of its worker in this way, and `reentry` the requests that come in while one of them waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from callboard.broker import AgentId, MessageRegistry
-from callboard.broker.consumer.interfaces import HandlingWorker
-from callboard.broker.delivery import Delivery, Receipt
-from callboard.broker.encoding.claims import Pointer
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.envelope import Envelope, Fence, Posting
+from callboard.broker import AgentId, MessageRegistry, TopicId
+from callboard.broker.envelope import Delivery, Envelope, Fence, Pointer, Posting, Receipt
 from callboard.broker.ids import derived_id
-from callboard.broker.outcome import Suspend
+from callboard.broker.limits import Limits
+from callboard.broker.mailbox import HandlingWorker
+from callboard.broker.outcome import RunWrite, Suspend
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.runs import RunWrite
-from callboard.cancellation import CancellationToken
-from callboard.context import MessageContext, handling
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import ContextScope, MessageContext, handling
+from callboard.errors import SettingValueError
 
-from .handler_context import HandlerContext, Surroundings
-from .once import Recorder
+from .effects import PART, RUN, Recorder, id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -325,3 +323,210 @@ class Executions:
         """An execution of a request that comes in while the handler of the delivery `outer` waits."""
         context = HandlerContext.of(self._around, agent_id.type, envelope, outer)
         return Execution(agent_id, envelope, context, self.transport, outer, outer.envelope.id)
+
+
+class Surroundings:
+    """What the contexts of all messages of one worker have in common.
+
+    Args:
+        transport: the connection to the server.
+        registry: message classes.
+    """
+
+    __slots__ = ("_topics", "namespace", "registry", "transport")
+
+    def __init__(self, transport: RedisTransport, registry: MessageRegistry) -> None:
+        self.transport = transport
+        self.registry = registry
+        self.namespace = transport.settings.namespace
+        self._topics: dict[bytes, str] = {}
+
+    def topic_in(self, stream: bytes) -> str:
+        """The topic type whose stream this is; "": it is that of an inbox."""
+        name = self._topics.get(stream)
+        if name is None:
+            kind, _, name = stream.decode().partition(":")
+            self._topics[stream] = name = name if kind == "topic" else ""
+        return name
+
+
+class HandlerContext(MessageContext):
+    """The context of a message that a worker handles.
+
+    Most handlers look at little of it, and to make all of it takes a tenth of the time of a message. So a field has no
+    value until somebody looks: then `__getattr__` is called, makes it, and keeps it in the field.
+
+    Attributes:
+        is_recorded: its recorder was looked at, so that it may have recorded something.
+    """
+
+    __slots__ = ("_agent_type", "_around", "_delivery", "_envelope", "is_recorded")
+
+    _agent_type: str
+    _around: Surroundings
+    _delivery: Delivery
+    _envelope: Envelope
+    is_recorded: bool
+
+    @classmethod
+    def of(
+        cls, around: Surroundings, agent_type: str, envelope: Envelope, delivery: Delivery
+    ) -> HandlerContext:
+        """The context of a message.
+
+        Args:
+            around: what it has in common with others.
+            agent_type: of the agent that handles it.
+            envelope: the message.
+            delivery: the one that it came with; a nested request: the one whose handler let it in.
+        """
+        made = cls.__new__(cls)
+        made._around = around
+        made._agent_type = agent_type
+        made._envelope = envelope
+        made._delivery = delivery
+        made.is_rpc = envelope.kind == "request"
+        made.is_recorded = False
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        make = LATER.get(name)
+        if make is None:
+            raise AttributeError(f"a MessageContext has no attribute {name!r}", name=name, obj=self)
+        value = make(self)
+        setattr(self, name, value)
+        return value
+
+    def _make_sender(self) -> AgentId | None:
+        sender = self._envelope.sender
+        return AgentId.from_str(sender) if sender else None
+
+    def _make_topic_id(self) -> TopicId | None:
+        """None: it was sent to the agent itself."""
+        envelope = self._envelope
+        if self.is_rpc:
+            return None
+        name = envelope.topic or self._around.topic_in(self._delivery.stream)
+        return TopicId(name, envelope.key) if name else None
+
+    def _make_token(self) -> CancellationToken:
+        return CancellationToken()
+
+    def _make_message_id(self) -> str:
+        return self._envelope.id
+
+    def _make_attempt(self) -> int:
+        return self._delivery.attempt
+
+    def _make_scope(self) -> str:
+        return f"{self._around.namespace}/{self._agent_type}"
+
+    def _make_deadline(self) -> float | None:
+        deadline = self._envelope.deadline
+        return None if deadline is None else deadline / 1000
+
+    def _make_recorder(self) -> Recorder:
+        self.is_recorded = True
+        envelope, delivery, around = self._envelope, self._delivery, self._around
+        kept_with = delivery.envelope.id
+        if envelope is delivery.envelope:
+            prefix, run = "", envelope.run
+        else:
+            prefix, run = f"{envelope.id}:", None
+        return Recorder(around.transport, around.registry, self._agent_type, kept_with, delivery, prefix, run)
+
+    def _make_run_id(self) -> str | None:
+        run = self._envelope.run
+        return None if run is None else id_in(run)
+
+
+LATER: Final[dict[str, Callable[[HandlerContext], Any]]] = {
+    "sender": HandlerContext._make_sender,
+    "topic_id": HandlerContext._make_topic_id,
+    "cancellation_token": HandlerContext._make_token,
+    "message_id": HandlerContext._make_message_id,
+    "attempt": HandlerContext._make_attempt,
+    "deadline": HandlerContext._make_deadline,
+    "recorder": HandlerContext._make_recorder,
+    "scope": HandlerContext._make_scope,
+    "run_id": HandlerContext._make_run_id,
+}
+"""Each field of a context but `is_rpc`, which all handlers are chosen by."""
+
+MOST_RUN_ID: Final = 128  # characters; every message of the run carries it
+
+# The id, and the handler in which it was set. A worker that was started inside the `with` block has the variable too, and
+# what it handles belongs to the runs of its messages.
+in_block: ContextVar[tuple[str, Execution | None] | None] = ContextVar("callboard_run", default=None)
+
+
+# Who speaks where that is no agent of the bus, such as a member of a team in this process; and in which handler.
+speaking: ContextVar[tuple[str, Execution | None] | None] = ContextVar("callboard_speaker", default=None)
+
+
+@contextmanager
+def usage_run(name: str) -> Iterator[None]:
+    """Make everything that is sent and used in the `with` block part of the run `name`.
+
+    Messages carry the id of their run, and what their handlers send carries it on. So the agents that an agent asks draw
+    from the same budget as it does, in whatever process they live.
+
+    Args:
+        name: such as the id of a team's run, up to 128 characters. The same name may be used again, also in other
+            processes.
+
+    Raises:
+        SettingValueError: it is empty or longer, or has control characters that stand between the names of runs.
+    """
+    if not 0 < len(name) <= MOST_RUN_ID:
+        raise SettingValueError("name", repr(name[:MOST_RUN_ID]), f"1 to {MOST_RUN_ID} characters")
+    if RUN in name or PART in name:
+        raise SettingValueError("name", repr(name), "without control characters")
+    with in_run_path(name):
+        yield
+
+
+def in_run_path(path: str) -> ContextScope[tuple[str, Execution | None] | None]:
+    """The same for a path of runs inside each other, see run_paths.py."""
+    return ContextScope(in_block, (path, current.get()))
+
+
+def run_id() -> str | None:
+    """The id of the run that this code belongs to: of the `with` block around it, else of the message that is handled.
+
+    Returns:
+        None when it belongs to no run.
+    """
+    path = run_path()
+    return None if path is None else id_in(path)
+
+
+def run_path() -> str | None:
+    """The same with the runs around it, see run_paths.py."""
+    return run_of(current.get())
+
+
+def run_of(execution: Execution | None) -> str | None:
+    """The path of the run to which what is sent here belongs, where this execution is under way; None: outside handlers."""
+    given = in_block.get()
+    if given is not None and given[1] is current.get():
+        return given[0]
+    return None if execution is None else execution.envelope.run
+
+
+@contextmanager
+def speaking_as(name: str) -> Iterator[None]:
+    """Name who uses what is used in the `with` block, for the usage of a run; else it is the type of the handler's agent."""
+    token = speaking.set((name, current.get()))
+    try:
+        yield
+    finally:
+        speaking.reset(token)
+
+
+def speaker() -> str:
+    """Who speaks here; "": nobody that is known."""
+    execution, given = current.get(), speaking.get()
+    if given is not None and given[1] is execution:
+        return given[0]
+    return "" if execution is None else execution.agent_id.type

@@ -1,18 +1,17 @@
-"""Handles deliveries: read the message, find or make the agent, run its handler, and say how it ended."""
+"""The way of a delivery in: read the message, find or make the agent, run its handler, and say how it ended."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 from callboard.broker import AgentId
-from callboard.broker.consumer.interfaces import HandlingWorker, Turn
-from callboard.broker.delivery import Delivery
-from callboard.broker.encoding.claims import Pointer
-from callboard.broker.encoding.remote_errors import text_of, trace_of
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Delivery, Envelope, Pointer, Posting
 from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
@@ -21,6 +20,7 @@ from callboard.broker.errors import (
     UnknownMessageError,
     UnsupportedVersionError,
 )
+from callboard.broker.mailbox import HandlingWorker, Turn
 from callboard.broker.outcome import (
     NOTHING,
     Commit,
@@ -33,24 +33,30 @@ from callboard.broker.outcome import (
     Wait,
     committed,
 )
-from callboard.broker.redis.client.nested import Place
+from callboard.broker.redis.client.requests import NestedPlace
 from callboard.broker.redis.client.states import StoredState
+from callboard.broker.remote_errors import text_of, trace_of
 from callboard.broker.retry import RetryPolicy, decided
 from callboard.broker.telemetry import is_watched
-from callboard.context import MessageContext
-from callboard.state import dump_state, has_logs, log_changes, settle_logs
-from callboard.suspension import Suspended
+from callboard.core.cancellation import Suspended
+from callboard.core.context import MessageContext
+from callboard.core.state import dump_state, has_logs, log_changes, settle_logs
 
-from .cancelling import CancellableRequests, is_being_cancelled, is_ended
+from .agents import LiveAgent, LocalAgents, LocalAgentType
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
-from .failures import FailureLog
-from .limits import RunningLimits
-from .local_agents import LocalAgents
-from .reentry import Journal, Outer, Reentry
-from .registration import LiveAgent, LocalAgentType
-from .replies import cancelled_reply_to, error_reply_to, reply_to
-from .watching import tell_started, watched
+from .reports import FailureLog, tell_started, watched
+from .requests import (
+    CancellableRequests,
+    Journal,
+    Outer,
+    Reentry,
+    cancelled_reply_to,
+    error_reply_to,
+    is_being_cancelled,
+    is_ended,
+    reply_to,
+)
 
 RESET = "callboard.reset"
 
@@ -330,7 +336,7 @@ class AgentHost:
     def _reentry(
         self, kind: LocalAgentType, live: LiveAgent, delivery: Delivery, execution: Execution
     ) -> Reentry:
-        place = Place(kind.type, live.agent_id.key, delivery.envelope.id, delivery.fence)
+        place = NestedPlace(kind.type, live.agent_id.key, delivery.envelope.id, delivery.fence)
         journal = Journal(self._transport, place)
         outer = Outer(live, kind.persistent, place, journal, delivery, self._executions)
         reentry = Reentry(outer, execution)
@@ -394,3 +400,36 @@ class AgentHost:
 
 def _is_newer(error: BrokerError) -> bool:
     return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+
+
+class RunningLimits:
+    """The limits of the handlers under way.
+
+    Attributes:
+        board: its one number is the time (`time.monotonic()`) at which the first of them ends, 0.0 when there is none. It
+            may be memory that another process sees too, see `Keeper`; to be replaced only while nothing runs.
+    """
+
+    def __init__(self) -> None:
+        self.board: memoryview[float] = memoryview(array("d", [0.0])).cast("B").cast("d")
+        self._ends: dict[int, float] = {}
+        self._numbers = count()
+
+    def begin(self, seconds: float) -> int:
+        """A handler begins that may run so long; returns what `end` needs."""
+        number, ends = next(self._numbers), time.monotonic() + seconds
+        self._ends[number] = ends
+        if not self.board[0] or ends < self.board[0]:
+            self.board[0] = ends
+        return number
+
+    def end(self, number: int) -> None:
+        """The handler has ended."""
+        # guard: a handler that ended has no limit any more
+        if self._ends.pop(number) <= self.board[0]:
+            self.board[0] = min(self._ends.values(), default=0.0)
+
+    def overdue(self) -> float:
+        """Seconds since the first of them should have ended; 0 when none is late. May be called in any thread."""
+        earliest = self.board[0]
+        return max(0.0, time.monotonic() - earliest) if earliest else 0.0

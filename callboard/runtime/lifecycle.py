@@ -1,38 +1,44 @@
-"""From open to close: connecting a runtime, running its worker, and ending both."""
+"""A runtime from open to close: its connection, the worker of this process, and the watch over its event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import sys
+import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from pathlib import Path
+from time import monotonic
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
-from callboard.broker.consumer.interfaces import ConsumedType
+from callboard.broker.consumer import Consumer
+from callboard.broker.envelope import Delivery
 from callboard.broker.errors import ServerUnavailableError
-from callboard.broker.redis.client.throwaway import ThrowAway
-from callboard.broker.redis.client.transport import Declared, RedisTransport
+from callboard.broker.mailbox import ConsumedType, Turn
+from callboard.broker.redis.client.heartbeat import HangPolicy, Keeper, Pulse
+from callboard.broker.redis.client.transport import Declared, RedisTransport, ThrowAway
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
-from callboard.intervention import InterventionHandler
-from callboard.schedules import Schedule
+from callboard.core.declaration import Schedule
+from callboard.core.intervention import InterventionHandler
+from callboard.foundation.texts import is_ours, is_users, one_line
 
-from .audience import Audience
+from .agents import LocalAgents
 from .errors import RuntimeStateError, register_errors
 from .execution import Executions
-from .idleness import until_idle
-from .local_agents import LocalAgents
-from .local_worker import LocalWorker
+from .host import AgentHost
 from .scheduler import Scheduler, kept_up
-from .sending import Sender
+from .sending import Audience, Sender
 
 if TYPE_CHECKING:
-    from callboard.broker.redis.server.embedded import ServerHandle
+    from callboard.broker.redis.embedded import ServerHandle
 
 
 class Reading(Protocol):
@@ -150,7 +156,7 @@ class RuntimeLifecycle:
         settings = replace(settings, namespace=namespace or f"run-{os.getpid()}-{os.urandom(4).hex()}")
         url = self._given_url or settings.url or variable("url")
         if url is None:
-            from callboard.broker.redis.server.embedded import EmbeddedServer
+            from callboard.broker.redis.embedded import EmbeddedServer
 
             self._server = await EmbeddedServer.acquire()
             url = self._server.url
@@ -216,7 +222,7 @@ class RuntimeLifecycle:
         """Starts the embedded server again when it died; its file brings everything back."""
         if self._server is None:
             return
-        from callboard.broker.redis.server.state import ServerStartError
+        from callboard.broker.redis.embedded import ServerStartError
 
         try:
             await self._server.ensure_running()
@@ -395,3 +401,310 @@ def declared(subscription: Subscription) -> Declared:
     raise TypeError(
         f"{type(subscription).__name__} can't cross processes: use TypeSubscription or TypePrefixSubscription"
     )
+
+
+logger = logging.getLogger("callboard.actors")
+
+STUCK_AFTER = 2.0  # seconds past max_runtime after which a handler counts as one that blocks the loop
+STUCK = 75  # exit status of a worker that ended itself (EX_TEMPFAIL)
+FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
+Look = tuple[int, int, int, bytes]
+
+
+def concerned_by(target: str) -> Callable[[Delivery], bool]:
+    """Which entries an order is about: `type <type>`, `key <type>/<key>` or `topic <topic>`."""
+    kind, _, name = target.partition(" ")
+    if kind == "topic":
+        stream = f"topic:{name}".encode()
+        return lambda delivery: delivery.stream == stream
+    agent_type, _, key = name.partition("/")
+    raw_type, raw_key = agent_type.encode(), key.encode()
+    if kind == "type":
+        return lambda delivery: delivery.raw_type == raw_type
+    return lambda delivery: delivery.raw_type == raw_type and delivery.raw_key == raw_key
+
+
+class LocalWorker:
+    """One run of the worker, from start to drain.
+
+    Args:
+        agents: the agents of this process.
+        executions: reads messages and runs handlers.
+        types: the agent types to work for.
+        retry: when a failed message is tried again, unless its agent type says something else.
+        declare: makes agent types and subscriptions known to the server.
+        is_sending: whether something is on its way to the server.
+        exit_when_stuck: end the process when a handler blocks the event loop long after its `max_runtime`.
+        cancelled: called with whatever is cancelled, in any process, besides the requests that are handled here.
+    """
+
+    def __init__(
+        self,
+        agents: LocalAgents,
+        executions: Executions,
+        types: Iterable[ConsumedType],
+        retry: RetryPolicy,
+        *,
+        declare: Callable[[], Coroutine[Any, Any, None]],
+        is_sending: Callable[[], bool],
+        exit_when_stuck: bool = False,
+        cancelled: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._cancelled = cancelled
+        self._transport = executions.transport
+        self._is_sending = is_sending
+        self._exit_when_stuck = exit_when_stuck
+        self._complained = False
+        self._keeper: Keeper | None = None
+        self._introduced = ""
+        self._changed = asyncio.Event()
+        self.host = AgentHost(agents, executions, retry, declare=declare, on_turn=self._on_turn)
+        self.consumer = Consumer(self._transport.lane(), types, self.host, self._transport.settings)
+        self._loop = asyncio.get_running_loop()
+        self._watch = LoopWatch(self._loop, self._who)
+
+    async def run(self) -> None:
+        """Works until drained."""
+        keeper = self._keeper = self._transport.keeper(HangPolicy(self._exit_when_stuck, STUCK_AFTER))
+        if keeper is not None:
+            self.host.limits.board = keeper.board
+            keeper.start()
+        heartbeat = self._transport.heartbeat(self._pulse, self._on_fenced, keeper)
+        heartbeat.start()
+        passivating = asyncio.create_task(self._passivate(), name="callboard-passivate")
+        orders = self._transport.follow_control(self._obey)
+        try:
+            # Before the first turn: an order that is given after this worker took a delivery comes after the place that
+            # is remembered here, so it is read. Older orders are about deliveries that this worker never had.
+            await orders.skip_to_end()
+            orders.start()
+            await self.consumer.run()
+        finally:
+            await orders.close()
+            passivating.cancel()
+            await asyncio.wait({passivating})
+            await heartbeat.end()
+
+    def _pulse(self) -> Pulse:
+        """Called in the heartbeat's thread."""
+        overdue = self.host.limits.overdue()
+        if overdue < STUCK_AFTER:
+            self._complained = False
+        elif self._exit_when_stuck:
+            logger.critical("a handler blocks the event loop past its max_runtime: this worker ends itself")
+            os._exit(STUCK)
+        elif not self._complained:
+            self._complained = True
+            logger.error("a handler blocks the event loop past its max_runtime and can't be cancelled")
+        blocked = self._watch.look()
+        # guard: a worker that is cut off lets its lease end
+        if self.consumer.is_cut_off:
+            return Pulse("", 0, 0, 0)
+        runs = self.consumer.running_by_type()
+        by_type = " ".join(f"{name} {number}" for name, number in runs.items())
+        held, running = self.consumer.held, sum(runs.values())
+        return Pulse(*self.consumer.incarnation, held=held, running=running, runs=by_type, blocked=blocked)
+
+    def _who(self, task: asyncio.Task[object]) -> str:
+        """Called in the heartbeat's thread, while `task` blocks the loop."""
+        delivery = self.consumer.handled_in(task)
+        if delivery is None:
+            return ""
+        agent_type = delivery.raw_type.decode(errors="replace")
+        return f"{agent_type}/{delivery.envelope.key} handles {delivery.envelope.type}"
+
+    def _obey(self, order: str, what: str) -> None:
+        if order == "cancel":
+            self.host.cancel(what)
+            self._cancelled(what)
+        elif order in ("pause", "make way"):
+            self.consumer.step_back(concerned_by(what))
+        elif order == "interrupt":
+            self.consumer.interrupt(concerned_by(what))
+
+    def _on_turn(self, turn: Turn) -> None:
+        self.host.now = self._loop.time()
+        if turn.server_ms:
+            self._transport.observe_clock(turn.server_ms, turn.asked_ms)
+        self._changed.set()
+        # Before the first handler of this incarnation runs: it may be the one that holds the lock.
+        if self._introduced != self.consumer.worker:
+            self._introduced = self.consumer.worker
+            if self._keeper is not None:
+                self._keeper.introduce(self._introduced)
+
+    def _on_fenced(self, worker: str) -> None:
+        """Called in the heartbeat's thread."""
+        # The answer to a beat may be about an earlier incarnation: the loop may have noticed the lost lease by itself and
+        # joined under a new name since the beat was sent.
+        if self.consumer.worker == worker:
+            self._loop.call_soon_threadsafe(self.consumer.nudge)
+
+    async def _passivate(self) -> None:
+        settings = self._transport.settings
+        pause = max(0.05, settings.passivate_after / 4)
+        while True:
+            self.host.now = self._loop.time()
+            await asyncio.sleep(pause)
+            # What was used may have been used by a pause later than its agent says, where there was no turn.
+            before = self._loop.time() - settings.passivate_after - pause
+            await self.host.agents.passivate(before, settings.max_idle_agents, self.consumer.holds)
+
+    async def drain(self, task: asyncio.Task[None], grace: float) -> None:
+        """Ends `task`, which runs this worker: what runs longer than `grace` seconds goes to other workers."""
+        self.consumer.drain()
+        await asyncio.wait({task}, timeout=grace)
+        if not task.done():
+            self.consumer.give_up()
+            await asyncio.wait({task})
+
+    # Waiting
+
+    async def until(self, condition: Callable[[], bool], task: asyncio.Task[None]) -> None:
+        """Waits until a condition holds, or the worker ended; it is asked after every turn."""
+        while not condition() and not task.done():
+            await self._next_change(0.02)
+
+    async def until_idle(self, task: asyncio.Task[None], stop: Callable[[], bool]) -> None:
+        """Waits until nothing is left to do in the namespace, seen twice without a message in between."""
+        pause = FIRST_LOOK
+        last: Look | None = None
+        while not task.done() and not stop():
+            look = await self._transport.idle() if self._is_quiet() else None
+            if look is None or any(look[:3]):
+                last = None
+                await self._next_change(pause)
+                pause = min(pause * 2, LONGEST_LOOK)
+            elif look == last and self._is_quiet():
+                # Quiet is asked again: while the server answered, code of this process may have begun to send a message,
+                # which is neither in the server's numbers yet nor among those that were asked before.
+                return
+            else:
+                last = look
+
+    def _is_quiet(self) -> bool:
+        return self.consumer.is_idle and not self._transport.in_flight and not self._is_sending()
+
+    async def _next_change(self, at_most: float) -> None:
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._changed.wait()
+
+
+FIRST_IDLE_LOOK: Final = 0.001  # seconds between two looks; twice as long each time
+LONGEST_IDLE_LOOK: Final = 0.1
+
+
+async def until_idle(
+    transport: RedisTransport, worker: LocalWorker | None, task: asyncio.Task[None] | None
+) -> None:
+    """Waits until nothing is left to do in the namespace, seen twice without a message in between.
+
+    Args:
+        transport: the connection.
+        worker: the worker of this process; None: there is none.
+        task: runs it. When it was cut off, this raises why.
+    """
+    if worker is None or task is None:
+        await _elsewhere(transport)
+        return
+    await worker.until_idle(task, lambda: False)
+    if task.done():
+        await task
+
+
+async def _elsewhere(transport: RedisTransport) -> None:
+    """As above, where other processes do the work.
+
+    A commit takes its message away and adds what follows in one step, so there is no moment at which work is neither
+    queued nor held; the second look is for what was published while the first one went from stream to stream.
+    """
+    pause, last = FIRST_IDLE_LOOK, None
+    while True:
+        look = await transport.idle()
+        if any(look[:3]):
+            last = None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_IDLE_LOOK)
+        elif look == last and not transport.in_flight:
+            return
+        else:
+            last = look
+
+
+BLOCKED_AFTER = 0.5  # seconds that the loop may need to answer
+TELL_AGAIN = 60.0  # seconds after which the same line of code is complained about again
+MOST_TOLD = 100  # lines of code that are remembered for that
+
+
+class LoopWatch:
+    """Asks the loop for a sign of life with each look, and says what it does when it gives none.
+
+    Args:
+        loop: The loop, in whose thread this is made.
+        who: The message that a task handles, as `counter/ada handles Visit`; "" for none.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, who: Callable[[asyncio.Task[object]], str]) -> None:
+        self._loop = loop
+        self._who = who
+        self._thread = threading.get_ident()
+        self._asked_at = 0.0
+        self._is_asked = False
+        self._told: dict[str, float] = {}
+
+    def look(self) -> str:
+        """One look, in another thread than the loop's.
+
+        Returns:
+            "", or while the loop is blocked for how many seconds, a space, and by what.
+        """
+        now = monotonic()
+        if not self._is_asked:
+            self._is_asked, self._asked_at = True, now
+            self._loop.call_soon_threadsafe(self._answer)
+            return ""
+        seconds = now - self._asked_at
+        if seconds < BLOCKED_AFTER:
+            return ""
+        what = self._describe()
+        self._tell(what, seconds, now)
+        return f"{seconds:.1f} {what}"
+
+    def _answer(self) -> None:
+        self._is_asked = False
+
+    def _describe(self) -> str:
+        task = asyncio.current_task(self._loop)
+        who = self._who(task) if task is not None else ""
+        where = handler_line(sys._current_frames().get(self._thread))
+        return ", ".join(filter(None, (who, where))) or "something that is no handler"
+
+    def _tell(self, what: str, seconds: float, now: float) -> None:
+        if now < self._told.get(what, 0.0) or len(self._told) > MOST_TOLD:
+            return
+        self._told[what] = now + TELL_AGAIN
+        logger.warning(
+            "the event loop has stood still for %.1f s: %s. Nothing else runs in this process meanwhile: "
+            "have what blocks run in a thread, with `await asyncio.to_thread(...)`",
+            seconds,
+            one_line(what),
+        )
+
+
+def handler_line(frame: FrameType | None) -> str:
+    """Where a thread is, as `line 12 of app.py`: the outermost line of the user's code that our own code has called."""
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    is_inside = False
+    for each in reversed(frames):
+        file = each.f_code.co_filename
+        if is_ours(file):
+            is_inside = True
+        # What is installed is no handler: the command line calls all of this through a package of others.
+        elif is_inside and is_users(file):
+            return f"line {each.f_lineno} of {Path(file).name}"
+    return ""

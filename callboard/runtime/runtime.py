@@ -1,32 +1,425 @@
-"""The runtime as AutoGen's programs know it: it carries messages between agents and creates the agents, over Redis."""
+"""RedisAgentRuntime, as AutoGen's programs know it: carries messages between agents, creates agents, writes runs."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack, overload
 
-from callboard.broker import AgentId, AgentType, BrokerSettings
+from callboard.broker import AgentId, AgentType, BrokerSettings, MessageRegistry, TopicId
+from callboard.broker.errors import CommandError, ServerUnavailableError, is_refused_right
+from callboard.broker.ids import check_text
+from callboard.broker.limits import Limits
+from callboard.broker.outcome import RunWrite
 from callboard.broker.redis.client.states import StoredState
+from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.keys import RUNS, run as run_suffix
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable
 from callboard.broker.subscriptions import Subscription
-from callboard.declaration import AgentSettings, Declarations
-from callboard.errors import NotAccessibleError
-from callboard.intervention import InterventionHandler
-from callboard.protocol import Agent, AgentMetadata
-from callboard.state import dump_logs, dump_state
+from callboard.core.cancellation import CancellationToken
+from callboard.core.declaration import AgentSettings, Declarations
+from callboard.core.intervention import InterventionHandler
+from callboard.core.protocol import (
+    USUAL,
+    Agent,
+    AgentMetadata,
+    PublishOptions,
+    ReminderOptions,
+    Request,
+    RequestOptions,
+    ResponseT,
+    SendOptions,
+    TellOptions,
+)
+from callboard.core.state import dump_logs, dump_state
+from callboard.errors import NotAccessibleError, SettingValueError
 
-from .errors import WrongAgentClassError
-from .lifecycle import declared
-from .local_agents import LocalAgents
-from .registration import LiveAgent
-from .run_streams import RuntimeRuns
+from .agents import LiveAgent, LocalAgents
+from .effects import encoded_event
+from .errors import RunRightsError, WrongAgentClassError
+from .execution import MOST_RUN_ID, running
+from .lifecycle import RuntimeLifecycle, declared
+from .sending import Case, agent_of, topic_of
 
 if TYPE_CHECKING:
-    from .answering import Inputs
-    from .control import Control
-    from .schedules import Schedules
+    from .control import Control, Schedules
+    from .inputs import Inputs
+    from .run_history import ListedRun, RunReading
+    from .topic_reader import Following
+
+
+class RuntimeMessages(RuntimeLifecycle):
+    """A runtime as those see it who send messages."""
+
+    @overload
+    async def send_message(
+        self,
+        message: Request[ResponseT],
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> ResponseT: ...
+
+    @overload
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any: ...
+
+    async def send_message(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any:
+        """Sends a request to one agent and waits for its response; see AgentRuntime.send_message.
+
+        Args:
+            message: the request.
+            recipient: the agent to ask.
+            sender: who asks.
+            cancellation_token: cancels the wait.
+            message_id: an id of your own; the request is carried out once, and sending it again gets the same reply.
+            **options: see RequestOptions.
+
+        Raises:
+            RequestTimeoutError: no reply in time; the request may still be carried out.
+        """
+        sending = self._sender or await self._open_sender()
+        how = SendOptions.of_request(message_id, options) if options or message_id is not None else USUAL
+        agent = recipient if isinstance(recipient, AgentId) else agent_of(recipient)
+        return await sending.send(message, agent, sender, cancellation_token, how)
+
+    async def publish_message(
+        self,
+        message: Any,
+        topic_id: TopicId | str,
+        *,
+        sender: AgentId | None = None,
+        cancellation_token: CancellationToken | None = None,
+        message_id: str | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> None:
+        """Publishes a message; see AgentRuntime.publish_message. In a handler it leaves with the handler's commit."""
+        sending = self._sender or await self._open_sender()
+        how = SendOptions.of_event(message_id, options) if options or message_id is not None else USUAL
+        topic = topic_id if isinstance(topic_id, TopicId) else topic_of(topic_id)
+        posted = sending.publish(message, topic, sender, cancellation_token, how)
+        if posted is not None:
+            await posted
+
+    async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
+        """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""
+        sending = self._sender or await self._open_sender()
+        return await sending.audience.silence(Case(topic_of(topic_id).type, message_class, None))
+
+    async def tell(
+        self,
+        message: Any,
+        recipient: AgentId | str,
+        *,
+        sender: AgentId | None = None,
+        message_id: str | None = None,
+        **options: Unpack[TellOptions],
+    ) -> None:
+        """Sends a message to one agent; see AgentRuntime.tell. In a handler it leaves with the handler's commit.
+
+        Raises:
+            UndeliverableError: there is no such agent type (a LookupError).
+            ScheduleError: the time can't be meant so (a ValueError).
+        """
+        sending = self._sender or await self._open_sender()
+        how = SendOptions.of_tell(message_id, options) if options or message_id is not None else USUAL
+        agent = recipient if isinstance(recipient, AgentId) else agent_of(recipient)
+        await sending.tell(message, agent, sender, how)
+
+    async def remind(
+        self,
+        message: Any,
+        agent: AgentId,
+        *,
+        message_id: str | None = None,
+        **options: Unpack[ReminderOptions],
+    ) -> None:
+        """Sends an agent a message from itself; see BaseAgent.remind. In a handler it leaves with the handler's commit.
+
+        Raises:
+            ScheduleError: the time can't be meant so (a ValueError).
+            UndeliverableError: there is no such agent type (a LookupError).
+        """
+        sending = self._sender or await self._open_sender()
+        itself = agent_of(agent)
+        await sending.tell(message, itself, itself, SendOptions.of_reminder(message_id, options))
+
+    def follow(
+        self,
+        topic: TopicId | str,
+        *,
+        key: str | None = None,
+        last: int = 0,
+        from_start: bool = False,
+    ) -> Following:
+        """Reads what is published to a topic, as long as it is read: for windows that come and go.
+
+        ```python
+        async for message, ctx in runtime.follow("pieces", key="ada"):
+            ...
+        ```
+
+        It takes nothing from the agents that subscribe, leaves nothing in the server, and begins anew each time; see
+        Following.
+
+        Args:
+            topic: A TopicId, or its text; a topic type alone stands for all of its sources.
+            key: Only messages of this source.
+            last: Begin with so many that are there already, at most; 0: with what comes next.
+            from_start: Begin with everything that the stream still has.
+
+        Raises:
+            InvalidIdError: The topic is not valid (a ValueError).
+            SettingValueError: `last` is no number, or `from_start` or another key is given as well (a ValueError).
+        """
+        from .topic_reader import Following, Place, Start
+
+        following = Following(
+            self._connected, self.registry, Place.of(topic, key), Start.of(last, from_start)
+        )
+        self._followings.add(following)
+        return following
+
+    async def _connected(self) -> RedisTransport:
+        await self.open()
+        return self.transport
+
+
+MOST_TAG: Final = 128  # characters; every draft carries it
+
+
+class Drafts(NamedTuple):
+    """Which of the events are drafts, and what becomes of those that are there.
+
+    Attributes:
+        tag: of these events; "" when they are none.
+        settles: drafts whose tags begin with this are removed; "" for none.
+        since: number from which on these may stand.
+    """
+
+    tag: str = ""
+    settles: str = ""
+    since: int = 0
+
+    def check(self) -> None:
+        """Refuses what can't be written.
+
+        Raises:
+            SettingValueError: a tag is too long, or `since` is no number.
+            InvalidIdError: a tag is no text.
+        """
+        for what, text in (("tag", self.tag), ("settles", self.settles)):
+            if len(check_text(what, text)) > MOST_TAG:
+                raise SettingValueError(what, repr(text[:MOST_TAG]), f"at most {MOST_TAG} characters")
+        if self.since < 0:
+            raise SettingValueError("since", repr(self.since), "a whole number, 0 or more")
+
+
+NO_DRAFTS: Final = Drafts()
+
+
+class RunWriting:
+    """Writes events at once, or with the commit of the handler that is under way.
+
+    Args:
+        transport: the connection to the server.
+        registry: message classes.
+    """
+
+    def __init__(self, transport: RedisTransport, registry: MessageRegistry) -> None:
+        settings = transport.settings
+        self._transport = transport
+        self._registry = registry
+        # Found once: it takes longer to find what settings say than to write an event.
+        self._limits = Limits.of(settings)
+        self._most = settings.run_events
+        self._kept_for = int(settings.run_retention * 1000)
+
+    def is_for(self, transport: RedisTransport | None) -> bool:
+        """Whether it writes by this connection."""
+        return self._transport is transport
+
+    async def write(self, run: str, events: Sequence[Any], drafts: Drafts, now: bool) -> int:
+        """See RuntimeRuns.write_run."""
+        transport, registry, limits = self._transport, self._registry, self._limits
+        if drafts is not NO_DRAFTS:
+            drafts.check()
+        encoded = [encoded_event(event, registry, limits) for event in events]
+        tag, settles, since = drafts
+        fence, execution = None, running(transport)
+        if now and execution is not None:
+            fence = execution.fence
+        write = RunWrite(check_run(run), encoded, self._most, self._kept_for, tag, settles, since, fence)
+        if not encoded and not settles:
+            return 0
+        # guard: what a handler writes to a run waits for its commit
+        if execution is not None and not now:
+            execution.events.append(write)
+            return 0
+        return await transport.runs.write(write)
+
+
+def check_run(run: str) -> str:
+    """An id of a run, as it may be.
+
+    Raises:
+        SettingValueError: it is empty or too long.
+        InvalidIdError: it is no text.
+    """
+    if not 0 < len(check_text("id of a run", run)) <= MOST_RUN_ID:
+        raise SettingValueError("run_id", repr(run[:MOST_RUN_ID]), f"1 to {MOST_RUN_ID} characters")
+    return run
+
+
+BEHIND_ALL: Final = "0-18446744073709551615"  # no entry of a run is there
+
+
+class RuntimeRuns(RuntimeMessages):
+    """A runtime as those see it who follow a piece of work."""
+
+    _writing: RunWriting | None = None
+    _reads_runs = False  # whether the server has let it
+
+    async def write_run(
+        self,
+        run_id: str,
+        events: Sequence[Any],
+        *,
+        tag: str = "",
+        settles: str = "",
+        since: int = 0,
+        now: bool = False,
+    ) -> int:
+        """Adds events to the stream of a run; see AgentRuntime.write_run."""
+        writing = self._writing
+        if writing is None or not writing.is_for(self._transport):
+            await self.open()
+            writing = self._writing = RunWriting(self.transport, self.registry)
+        drafts = Drafts(tag, settles, since) if tag or settles or since else NO_DRAFTS
+        return await writing.write(run_id, events, drafts, now)
+
+    def read_run(self, run_id: str, *, after: int = 0, live: bool = True) -> RunReading:
+        """Reads the events of a run, from the first, or from a number on.
+
+        ```python
+        async for entry in runtime.read_run("research-17"):
+            print(entry.number, entry.event)
+        ```
+
+        Args:
+            run_id: Id of the run; it need not have begun.
+            after: The number of the last entry that you have; 0: none.
+            live: Wait for what comes, without end; False: end when everything that is there has been read.
+
+        Returns:
+            An asynchronous iterator of RunEntry, also to be used with ``async with``; see RunReading.
+
+        Raises:
+            SettingValueError: The id is empty or longer than 128 characters, or `after` is no number (a ValueError).
+            RunRightsError: In the loop: the user of the server may not (a PermissionError).
+        """
+        given: object = after
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise SettingValueError("after", repr(after), "a whole number, 0 or more")
+        from .run_history import RunReading
+
+        reading = RunReading(partial(self._to_read, run_id), self.registry, check_run(run_id), after, live)
+        self._followings.add(reading)
+        return reading
+
+    async def check_reading(self, run_id: str) -> None:
+        """Refuse a user of the server who may not read a run: before it is begun, for which other rights are enough.
+
+        Raises:
+            RunRightsError: It may not (a PermissionError).
+            ServerUnavailableError: No server answers.
+        """
+        await self._to_read(run_id)
+
+    async def _to_read(self, run_id: str) -> RedisTransport:
+        transport = await self._connected()
+        if not self._reads_runs:
+            words = ("XREAD", "COUNT", 1, "STREAMS", transport.keys.of(run_suffix(run_id)), BEHIND_ALL)
+            try:
+                await transport.admin.command(*words)
+            except ServerUnavailableError:
+                return transport  # who reads waits for the server
+            except CommandError as error:
+                if is_refused_right(str(error)):
+                    raise RunRightsError(str(error)) from error
+            self._reads_runs = True
+        return transport
+
+    async def run_length(self, run_id: str) -> int:
+        """How many entries the stream of a run has now, drafts included.
+
+        Raises:
+            SettingValueError: The id can't be one (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        key = await self._key_of(run_id)
+        return int(await self.transport.admin.command("XLEN", key))
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Removes the stream of a run; False when there is none. What is written to it later begins again at number 1.
+
+        Raises:
+            SettingValueError: The id can't be one (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        key = await self._key_of(run_id)
+        is_deleted = bool(await self.transport.admin.command("UNLINK", key))
+        await self.transport.admin.command("ZREM", self.transport.keys.of(RUNS), run_id)
+        return is_deleted
+
+    async def list_runs(
+        self, *, limit: int = 100, before: str | ListedRun | None = None, begins_with: str = ""
+    ) -> list[ListedRun]:
+        """The runs whose streams are kept, the newest first, with the first and the last event of each.
+
+        What a run is about and how it stands is in its events; `callboard.teams.list_runs` says it of the runs of teams.
+
+        Args:
+            limit: Most runs to return.
+            before: A run, or its id: only those that began before it. The last one of a page gives the next page.
+            begins_with: Only runs whose id begins like this, which are found without reading the others; "": all.
+
+        Raises:
+            SettingValueError: `before` is not in the list (a ValueError).
+            ServerUnavailableError: No server answers.
+        """
+        from .run_history import listed_runs
+
+        await self.open()
+        return await listed_runs(self.transport, self.registry, limit, before, begins_with)
+
+    async def _key_of(self, run_id: str) -> str:
+        suffix = run_suffix(check_run(run_id))
+        await self.open()
+        return self.transport.keys.of(suffix)
+
 
 T = TypeVar("T", bound=Agent)
 
@@ -147,14 +540,14 @@ class RedisAgentRuntime(RuntimeRuns):
     @property
     def schedules(self) -> Schedules:
         """List, pause, resume and remove what is sent again and again."""
-        from .schedules import Schedules
+        from .control import Schedules
 
         return Schedules(self._connected, self.registry, self._schedules)
 
     @property
     def inputs(self) -> Inputs:
         """The questions that handlers asked with `ctx.ask`: seen and answered from any process."""
-        from .answering import Inputs
+        from .inputs import Inputs
 
         return Inputs(self._connected)
 
@@ -326,6 +719,3 @@ def _check_factory(agent_type: str, factory: Callable[..., Any]) -> None:
         return  # a builtin without a signature
     except TypeError as error:
         raise TypeError(f"the factory of {agent_type!r} has to work without arguments: {error}") from error
-
-
-__all__ = ["RedisAgentRuntime"]

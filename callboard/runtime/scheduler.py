@@ -16,14 +16,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from callboard.broker import MessageRegistry
+from callboard.broker import MessageRegistry, TopicId
+from callboard.broker.envelope import Claim, Posting, event, is_set_aside
 from callboard.broker.errors import BrokerError
-from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
+from callboard.broker.ids import IdSource
+from callboard.broker.limits import Limits
+from callboard.broker.redis import keys
+from callboard.broker.redis.client.schedules import DeclaredSchedule, ScheduleStore, StoredSchedule, firing
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.foundation.meanwhile import meanwhile
-from callboard.schedules import Firing, Schedule
-
-from .firing import posting_of
+from callboard.core.declaration import Firing, Schedule
+from callboard.foundation.tasks import meanwhile
 
 logger = logging.getLogger("callboard.actors")
 
@@ -76,7 +78,7 @@ class Scheduler:
     async def _declare(self) -> int:
         now = self._transport.now_ms()
         declared = [
-            Declared(one.name, _said(one), one.timetable.digest, one.timetable.after(now))
+            DeclaredSchedule(one.name, _said(one), one.timetable.digest, one.timetable.after(now))
             for one in self._schedules.values()
         ]
         return await self._store.declare(self._app, declared)
@@ -192,3 +194,43 @@ async def kept_up(scheduler: Scheduler | None) -> AsyncIterator[None]:
         return
     async with meanwhile(scheduler.run(), "callboard-schedules"):
         yield
+
+
+_ids = IdSource()
+
+
+def posting_of(
+    transport: RedisTransport,
+    registry: MessageRegistry,
+    schedule: Schedule,
+    firing: Firing,
+    idempotency_id: str = "",
+) -> Posting:
+    """What is sent for a due time.
+
+    Args:
+        transport: The connection to the server, for its limits.
+        registry: Message classes.
+        schedule: What is due.
+        firing: When it is due: before that time of the server's clock it does not arrive.
+        idempotency_id: Under which it is accepted once; "": always.
+
+    Raises:
+        EncodeError: The message can't be written, or is too large.
+    """
+    settings = transport.settings
+    message, goal = schedule.send(firing)
+    kind = registry.entry_for(message)
+    body, claim = kind.encode(message, Limits.of(settings)), None
+    if is_set_aside(len(body), None, settings):
+        claim = Claim(f"blob:{_ids.next()}", body)
+        body = claim.pointer
+    if isinstance(goal, TopicId):
+        stream, key = keys.topic(goal.type), goal.source
+    else:
+        stream, key = keys.inbox(goal.type), goal.key
+    run = firing.id if schedule.is_run else None
+    envelope = event(
+        firing.id, kind.name, key, None, body, version=kind.version, claimed=claim is not None, run=run
+    )
+    return Posting(envelope, stream, -firing.due, idempotency_id, claim=claim)

@@ -1,33 +1,50 @@
-"""Sending: a message becomes an envelope, which leaves at once or with the commit of the running handler."""
+"""The way of a message out: options and address, who hears it, its envelope, at once or with the handler's commit.
+
+What its own agent types subscribe to and handle is known here, and is nearly always enough. Only for a topic and a class of
+messages that none of them hears the server is asked, once and beside the publishing, which never waits for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from typing import Any
+import contextlib
+import logging
+import math
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from callboard.broker import AgentId, MessageRegistry, TopicId
-from callboard.broker.encoding.claims import Claim, Pointer, is_set_aside
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.encoding.remote_errors import decode_error
-from callboard.broker.envelope import Envelope, Posting, Route, event, request
-from callboard.broker.errors import DeadlineExceededError, UndeliverableError
-from callboard.broker.ids import IdSource
+from callboard.broker import AgentId, AgentType, MessageRegistry, SubscriptionTable, TopicId
+from callboard.broker.envelope import Claim, Envelope, Pointer, Posting, Route, event, is_set_aside, request
+from callboard.broker.errors import (
+    BrokerError,
+    DeadlineExceededError,
+    InvalidIdError,
+    RequestTimeoutError,
+    UndeliverableError,
+)
+from callboard.broker.ids import AGENT_TYPE, IdSource
+from callboard.broker.limits import Limits
 from callboard.broker.redis import keys
-from callboard.broker.redis.client.transport import RedisTransport
-from callboard.cancellation import CancellationToken
-from callboard.context import MessageContext
-from callboard.errors import SettingValueError, UndeliverableException
-from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
-from callboard.send_options import USUAL, SendOptions
+from callboard.broker.redis.client.transport import RedisTransport, subscribers_of
+from callboard.broker.remote_errors import decode_error
+from callboard.broker.subscriptions import TypeSubscription
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import MessageContext
+from callboard.core.intervention import (
+    InterventionHandler,
+    intercept_publish,
+    intercept_response,
+    intercept_send,
+)
+from callboard.core.protocol import USUAL, SendOptions
+from callboard.core.subscriptions import DefaultTopicId
+from callboard.errors import SettingValueError, UndeliverableException, UnheardError, did_you_mean
 
-from .audience import Audience
-from .deadlines import Deadlines
-from .execution import Execution, running
-from .request_tokens import RequestTokens
-from .runs import run_of
-from .schedule import LONGEST, times
-from .way_back import routes_behind, way_back
+from .agents import LocalAgents
+from .errors import ScheduleError
+from .execution import Execution, run_of, running
+from .requests import RequestTokens, routes_behind, way_back
 
 
 class Sender:
@@ -390,3 +407,317 @@ def _idempotency_id(options: SendOptions) -> str:
 def _global(message_id: str) -> str:
     """The idempotency id for an id that a person or program chose; one that begins with `>` has another meaning."""
     return f"={message_id}" if message_id.startswith(">") else message_id
+
+
+def topic_of(given: object) -> TopicId:
+    """The topic of a publish.
+
+    Args:
+        given: the topic; `type/source`; or a type alone, whose source is that of a DefaultTopicId.
+
+    Raises:
+        InvalidIdError: it is something else, or its type is not valid (a ValueError).
+    """
+    if isinstance(given, TopicId):
+        return given
+    if isinstance(given, str):
+        return TopicId.from_str(given) if "/" in given else DefaultTopicId(given)
+    raise InvalidIdError(
+        "topic", given, "a type and a source, such as TopicId('orders', 'default'), or 'orders'"
+    )
+
+
+def agent_of(given: object) -> AgentId:
+    """The agent that a message is for.
+
+    Args:
+        given: its id, or `type/key`. A type alone could mean any key, so it is refused.
+
+    Raises:
+        InvalidIdError: it is something else, or its type is not valid (a ValueError).
+    """
+    if isinstance(given, AgentId):
+        return given
+    if isinstance(given, str) and "/" in given:
+        return AgentId.from_str(given)
+    text = str(given) if isinstance(given, str | AgentType) else ""
+    name = text if AGENT_TYPE.match(text) else "counter"
+    rule = f"a type and a key, such as AgentId({name!r}, 'default') or '{name}/default'"
+    raise InvalidIdError("recipient", given, rule)
+
+
+LONGEST = 10**8  # seconds that a message may wait
+
+
+def times(options: SendOptions) -> tuple[int, int | None]:
+    """When a message is due, as a Posting has it, and how many ms later it expires.
+
+    Raises:
+        ScheduleError: it can't be sent at that time.
+    """
+    seconds = options.expires_in
+    due = 0 if options.delay is None and options.at is None else _due(options)
+    if seconds is None:
+        return due, None
+    if not _is_seconds(seconds) or seconds == 0:
+        raise ScheduleError(
+            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
+        )
+    return due, max(1, int(seconds * 1000))
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < LONGEST
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, float | str) else str(value)[:40]
+
+
+def _due(options: SendOptions) -> int:
+    delay, at = options.delay, options.at
+    if delay is not None and at is not None:
+        raise ScheduleError("give a delay or a time, not both")
+    if delay is not None:
+        if not _is_seconds(delay):
+            raise ScheduleError(
+                f"a delay of {_shown(delay)} can't be: it has to be seconds, 0 or more and less than {LONGEST:.0f}"
+            )
+        return int(delay * 1000)
+    if at is None:
+        return 0
+    # Programs without a type checker give a number of seconds since 1970, or a text.
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ScheduleError(
+            f"at={_shown(at)} has to be a datetime, such as datetime.fromtimestamp(seconds, UTC)"
+        )
+    if at.tzinfo is None:
+        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
+    return min(0, -int(at.timestamp() * 1000))
+
+
+class Deadlines:
+    """Fails what is waited for too long.
+
+    There is one timer for all of it: nearly every reply comes in time, and a timer of its own costs a request as much as its
+    envelope does.
+    """
+
+    def __init__(self) -> None:
+        self._waits: dict[asyncio.Future[Any], tuple[float, AgentId, float]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = math.inf
+
+    def add(self, waiting: asyncio.Future[Any], recipient: AgentId, seconds: float) -> None:
+        """Fails this future with RequestTimeoutError when it is not done in so many seconds; `remove` it in the end."""
+        loop = waiting.get_loop()
+        until = loop.time() + seconds
+        self._waits[waiting] = (until, recipient, seconds)
+        if until < self._at:
+            self._wake_at(until, loop)
+
+    def remove(self, waiting: asyncio.Future[Any]) -> None:
+        """Nobody waits for it any more."""
+        self._waits.pop(waiting, None)
+
+    def _wake_at(self, until: float, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = until
+        self._timer = loop.call_at(until, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fails what is late, and looks again when the next one is."""
+        self._timer, self._at = None, math.inf
+        now = loop.time()
+        for waiting, (until, recipient, seconds) in list(self._waits.items()):
+            if waiting.done():
+                continue
+            if until <= now:
+                waiting.set_exception(RequestTimeoutError(str(recipient), seconds))
+            elif until < self._at:
+                self._at = until
+        if self._at < math.inf:
+            self._wake_at(self._at, loop)
+
+    def close(self) -> None:
+        """Fails nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+logger = logging.getLogger("callboard.actors")
+
+REMEMBERED = 10_000  # cases that are known; then they are looked at again
+AT_ONCE = 50  # cases that the server is asked about together; more are looked at when they come again
+PAUSE = 1.0  # seconds between two times that the server is asked
+PATIENCE = 1.0  # seconds that closing waits for what was asked
+
+
+class Case(NamedTuple):
+    """What is published: all messages of one case are heard alike.
+
+    Attributes:
+        topic: topic type.
+        message_class: class of the message.
+        own_type: agent type of the sender, if its own key is the topic's source, so that it would not hear it; else None.
+    """
+
+    topic: str
+    message_class: type[Any]
+    own_type: str | None
+
+
+class Audience:
+    """Knows who hears what.
+
+    Args:
+        transport: the connection to the server.
+        subscriptions: those of this process.
+        agents: its agent types.
+    """
+
+    def __init__(
+        self, transport: RedisTransport, subscriptions: SubscriptionTable, agents: LocalAgents
+    ) -> None:
+        self._transport = transport
+        self._subscriptions = subscriptions
+        self._agents = agents
+        self._most_kept = transport.settings.max_unclaimed
+        self._known: set[Case] = set()
+        self._told: set[str] = set()
+        self._known_types: set[str] = set()
+        self._open: list[Case] = []
+        self._not_before = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def notice(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
+        """Looks at a message that is published; warns, a little later, if nobody hears it."""
+        own_type = sender.type if sender is not None and sender.key == topic_id.source else None
+        # A plain tuple is equal to the Case, and made in a quarter of the time.
+        if (topic_id.type, message.__class__, own_type) not in self._known:
+            self._look_at(Case(topic_id.type, message.__class__, own_type))
+
+    async def check(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
+        """Refuses a message that nobody would hear.
+
+        Raises:
+            UnheardError: nobody would.
+            ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
+        """
+        own_type = sender.type if sender is not None and sender.key == topic_id.source else None
+        reason = await self.silence(Case(topic_id.type, message.__class__, own_type))
+        if reason is not None:
+            raise UnheardError(str(topic_id), reason)
+
+    async def check_type(self, agent_type: str) -> None:
+        """Refuses a message to an agent of a type that no process ever declared. The server is asked once for each type.
+
+        Raises:
+            UndeliverableError: there is no such agent type (a LookupError).
+            ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
+        """
+        if agent_type in self._agents or agent_type in self._known_types:
+            return
+        name = self._transport.keys.of("types")
+        if not await self._transport.admin.command("HEXISTS", name, agent_type):
+            raise UndeliverableError(agent_type)
+        if len(self._known_types) >= REMEMBERED:
+            self._known_types.clear()
+        self._known_types.add(agent_type)
+
+    async def silence(self, case: Case) -> str | None:
+        """Why nobody hears messages of a case; None when somebody may."""
+        if self._is_heard(case, self._subscribers_here(case.topic)):
+            return None
+        subscribers = (await subscribers_of(self._transport.admin, [case.topic]))[case.topic]
+        reason = self._reason_if_unheard(case, subscribers)
+        if reason is not None:
+            self._told.add(reason)
+        return reason
+
+    def _look_at(self, case: Case) -> None:
+        if len(self._open) >= AT_ONCE:
+            return  # it is looked at when it comes again
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+            self._told.clear()
+        self._known.add(case)
+        if self._is_heard(case, self._subscribers_here(case.topic)):
+            return
+        self._open.append(case)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="callboard-audience")
+
+    def _subscribers_here(self, topic: str) -> set[str]:
+        topic_id = TopicId(topic, "")
+        return {one.agent_type for one in self._subscriptions if one.is_match(topic_id)}
+
+    def _reason_if_unheard(self, case: Case, subscribers: Collection[str]) -> str | None:
+        return None if self._is_heard(case, subscribers) else self._reason(case, subscribers)
+
+    def _is_heard(self, case: Case, subscribers: Collection[str]) -> bool:
+        # Of a type that runs elsewhere it can't be known what it handles: it may be this.
+        return any(
+            self._agents.hears(agent_type, case.message_class) is not False
+            for agent_type in subscribers
+            if agent_type != case.own_type
+        )
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._open:
+            await asyncio.sleep(max(0.0, self._not_before - loop.time()))
+            self._not_before = loop.time() + PAUSE
+            await self._ask()
+
+    async def _ask(self) -> None:
+        while self._open:
+            cases = list(self._open)
+            topics = list(dict.fromkeys(case.topic for case in cases))
+            # Who can't be asked says nothing; publishing itself tells of it.
+            with contextlib.suppress(BrokerError):
+                subscribers = await subscribers_of(self._transport.admin, topics)
+                for case in cases:
+                    self._tell(self._reason_if_unheard(case, subscribers[case.topic]))
+            del self._open[: len(cases)]
+
+    def _tell(self, reason: str | None) -> None:
+        if reason is not None and reason not in self._told:
+            self._told.add(reason)
+            logger.warning("%s", reason)
+
+    def _reason(self, case: Case, subscribers: Collection[str]) -> str:
+        topic, message_class, own_type = case
+        others = sorted(set(subscribers) - {own_type})
+        if others:
+            who = ", ".join(others)
+            name = message_class.__name__
+            return (
+                f"{name} is published to {topic!r}, and of its subscribers ({who}) none handles it: "
+                f"give one of them a method with @event and `message: {name}`"
+            )
+        if own_type is not None and subscribers:
+            return (
+                f"{own_type} publishes to {topic!r} what only it itself would hear, and an agent does not hear what it "
+                "publishes: await self.remind(message) sends a message to itself"
+            )
+        kept = f"what is published there waits for who subscribes first, the newest {self._most_kept:,} of it"
+        return f"nothing subscribes to the topic {topic!r} ({kept}). {self._advice(topic)}".rstrip()
+
+    def _advice(self, topic: str) -> str:
+        known = {one.topic_type for one in self._subscriptions if isinstance(one, TypeSubscription)}
+        advice = did_you_mean(topic, known)
+        return advice if advice.startswith("Did") else ""
+
+    async def close(self) -> None:
+        """Asks what is still to be asked, without a pause, so that a short program is told as well."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._ask()

@@ -1,14 +1,22 @@
-"""Steps of a handler that have no name of their own: recorded under what they are and their number among equal ones."""
+"""Steps of a handler that have no name of their own, and the tape of them while a run is recorded or replayed.
+
+Whoever leads a run or speaks in it opens a Tape for what its handler does, and writes it with its commit; model clients and
+tools note and ask here, and know nothing of runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import ParamSpec, Self, TypeVar
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from callboard.context import MessageContext
+from pydantic import BaseModel, ConfigDict
 
-from .execution import Execution, current
+from callboard.broker.codec import message
+from callboard.core.context import ContextScope, MessageContext
+
+from .execution import Execution, current, speaker
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,3 +86,77 @@ def running_context() -> MessageContext | None:
 def _counted(name: str, context: MessageContext) -> str:
     """Steps with a context of their own, such as those of one call of a tool, are counted apart."""
     return f"{context.scope}\0{name}"
+
+
+TakeKind: TypeAlias = Literal["model", "tool"]
+MOST_TEXT: Final = 500  # characters that are kept of what was asked
+
+
+@message(name="callboard.Take")
+class Take(BaseModel):
+    """One answer of a model or one result of a tool.
+
+    Attributes:
+        agent: who asked, such as "poets.writer".
+        kind: whether a model answered or a tool.
+        request: what was asked, as far as it takes to find it again and to say what differs.
+        answer: what came back, as JSON; None: it was too large to be kept.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    agent: str
+    kind: TakeKind
+    request: dict[str, Any]
+    answer: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Tape:
+    """What one handler has noted."""
+
+    takes: list[Take] = field(default_factory=list)
+
+
+class Player(Protocol):
+    """Where answers come from while a run is replayed."""
+
+    def answer_to(self, agent: str, kind: TakeKind, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer that was recorded.
+
+        Raises:
+            Exception: there is none to this request.
+        """
+        ...
+
+
+tape_here: ContextVar[Tape | None] = ContextVar("callboard_tape", default=None)
+player_here: ContextVar[Player | None] = ContextVar("callboard_player", default=None)
+
+
+def taping(tape: Tape | None) -> ContextScope[Tape | None]:
+    """Note what is answered in the `with` block; None: nothing, as inside a tool, of which only the result is noted."""
+    return ContextScope(tape_here, tape)
+
+
+def note(kind: TakeKind, request: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Note an answer, if somebody records."""
+    tape = tape_here.get()
+    if tape is not None:
+        tape.takes.append(Take(agent=speaker(), kind=kind, request=request, answer=answer))
+
+
+def is_taped() -> bool:
+    """Whether somebody records here."""
+    return tape_here.get() is not None
+
+
+def played(kind: TakeKind, request: dict[str, Any]) -> dict[str, Any] | None:
+    """The recorded answer; None: nothing is replayed here."""
+    player = player_here.get()
+    return None if player is None else player.answer_to(speaker(), kind, request)
+
+
+def is_played() -> bool:
+    """Whether something is replayed here."""
+    return player_here.get() is not None

@@ -22,26 +22,22 @@ from .errors import (
     TeamStateError as TeamStateError,
     TeamTaskError as TeamTaskError,
 )
-from .graph.builder import DiGraphBuilder as DiGraphBuilder
-from .graph.digraph import DiGraph as DiGraph
-from .graph.nodes import DiGraphEdge as DiGraphEdge, DiGraphNode as DiGraphNode
-from .graph_flow import GraphFlow as GraphFlow
-from .group_chat import BaseGroupChat as BaseGroupChat
-from .listing import (
-    RunSummary as RunSummary,
-    find_run as find_run,
-    list_runs as list_runs,
+from .graph_flow import (
+    DiGraph as DiGraph,
+    DiGraphBuilder as DiGraphBuilder,
+    DiGraphEdge as DiGraphEdge,
+    DiGraphNode as DiGraphNode,
+    GraphFlow as GraphFlow,
 )
+from .group_chat import (
+    BaseGroupChat as BaseGroupChat,
+    RoundRobinGroupChat as RoundRobinGroupChat,
+    SoloAgent as SoloAgent,
+)
+from .listing import RunSummary as RunSummary, find_run as find_run, list_runs as list_runs
+from .loop import Choice as Choice, Floor as Floor, Member as Member, SpeakerSelection as SpeakerSelection
 from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
-from .round_robin import RoundRobinGroupChat as RoundRobinGroupChat
-from .selection import (
-    Choice as Choice,
-    Floor as Floor,
-    Member as Member,
-    SpeakerSelection as SpeakerSelection,
-)
 from .selector import SelectorGroupChat as SelectorGroupChat
-from .solo import SoloAgent as SoloAgent
 from .swarm import Swarm as Swarm
 
 __all__: list[str]

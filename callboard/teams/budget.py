@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from callboard.agents.base import BaseChatAgent
 from callboard.errors import SettingValueError
+from callboard.models.budget import metered_in, run_scopes
 from callboard.models.errors import BudgetExceededError, BudgetHeldError
-from callboard.models.in_run import metered_in
 from callboard.models.stores import RuntimeStore
-from callboard.models.usage import run_scopes
 
 MOST: Final = 2**53  # which the server still counts by ones
 

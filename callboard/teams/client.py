@@ -1,57 +1,252 @@
-"""A conversation of a team that lives on the bus, as a program sees it: from whatever process, and again after its end."""
+"""A conversation of a team on the bus: its runs, their readers, orders to them, and what was recorded."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
 from contextlib import aclosing
+from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from callboard.agents.responding import result_of
-from callboard.agents.task import Said, Task, TaskResult, task_messages
+from callboard.agents.base import Said, Task, TaskResult, result_of, task_messages
 from callboard.broker import AgentId
-from callboard.broker.encoding.remote_errors import register_error
-from callboard.cancellation import CancellationToken
-from callboard.input_request import InputRequest
-from callboard.runtime.runs import in_run_path, run_path, usage_run
+from callboard.broker.redis.store import RedisStore
+from callboard.broker.remote_errors import register_error
+from callboard.core.cancellation import CancellationToken
+from callboard.core.people import InputRequest
+from callboard.messages.chat import BaseChatMessage
+from callboard.messages.events import AttemptEndedEvent
+from callboard.models.budget import UsageLedger
+from callboard.models.types import RunUsage
+from callboard.runtime.execution import in_run_path, run_path, usage_run
+from callboard.runtime.steps import Take
+from callboard.testing.cassette import Cassette, CassetteError, said_in
 
-from .absent import Absent
 from .budget import RunBudget, check_budget
-from .cancelling import Cancelling
 from .errors import (
     TeamBusyError,
+    TeamForkError,
     TeamMemberError,
+    TeamNotRunError,
     TeamRunUnknownError,
     TeamStateError,
     TeamTaskError,
 )
-from .given_ids import check_conversation, check_run_id
-from .orders import (
+from .fork import marks_in
+from .loop import is_kept, takes_of
+from .member import open_questions
+from .outcome import Absent, Cancelling, error_of, with_output
+from .protocol import (
     ANSWERS,
     Accepted,
+    Born,
+    ControlRun,
     Describe,
+    Fork,
     IfBusy,
-    Load,
+    LoadConversation,
     ResetConversation,
     RunEnded,
-    Save,
+    SaveConversation,
     Saved,
     Shown,
     StartRun,
+    check_conversation,
+    check_run_id,
     path_of,
     stream_of,
 )
-from .output import with_output
-from .reading import RunReading
-from .shown_questions import open_questions
-from .steering import Steering
+from .states import TurnMark
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.runtime.run_reading import RunEntry, RunReading as RunEvents
+    from callboard.runtime.run_history import RunEntry, RunReading as RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
+
+
+class Records:
+    """The part of a TeamClient that is about what there was."""
+
+    runtime: RedisAgentRuntime
+    team: str
+    conversation: str
+    _address: AgentId
+
+    def entries(self, run_id: str) -> AsyncGenerator[Any, None]:
+        """The entries of a run's stream."""
+        raise NotImplementedError
+
+    def beside(self, conversation: str) -> Self:
+        """Another conversation of the team."""
+        other = copy(self)
+        other.conversation, other._address = conversation, AgentId(self.team, conversation)
+        return other
+
+    async def usage(self, run_id: str) -> RunUsage:
+        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+
+        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
+
+        Args:
+            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
+        """
+        await self.runtime.open()
+        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
+        return await ledger.of_run(stream_of(self._address, run_id))
+
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self.entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+
+    async def turns(self) -> list[TurnMark]:
+        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
+        await self.runtime.open()
+        stored = await self.runtime.transport.load_state(self.team, self.conversation)
+        return marks_in(stored)
+
+    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
+        """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
+
+        This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with
+        a task or without, and nothing that was answered before is paid for again. What an agent keeps beside `save_state`,
+        and what it did outside, is not forked.
+
+        Args:
+            conversation: Id of the new one, in which nothing was said yet.
+            at: Number of the turn, one of `turns()`; None: see `run_id`.
+            run_id: After the last turn of this run; "": after the last turn that has ended.
+
+        Returns:
+            The new conversation.
+
+        Raises:
+            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
+            SettingValueError: There can't be a conversation of that id (a ValueError).
+        """
+        check_conversation(conversation)
+        fork_id = f"fork {uuid.uuid4().hex}"
+        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id, is_cut_only=True)
+        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
+        if accepted.part is not None:  # else the manager is an older one, and has seen to it
+            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
+            accepted = await self.runtime.send_message(born, other, claim_check=True)
+        if accepted.problem:
+            where = "" if at is None else f"after turn {at}"
+            raise TeamForkError(self.team, self.conversation, where, accepted.problem)
+        return self.beside(conversation)
+
+
+async def cassette_of(
+    runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
+) -> Cassette:
+    """What a run's two streams have, as a cassette.
+
+    Args:
+        runtime: Reads them.
+        team: Name of the team.
+        stream: Of the run.
+        entries: Those of the run, from its start to its end.
+
+    Raises:
+        CassetteError: The run was not recorded, or not completely (a ValueError).
+    """
+    runtime.registry.register(Take)
+    takes: list[Take] = []
+    async with runtime.read_run(takes_of(stream), live=False) as found:
+        takes += [entry.event async for entry in found]
+    if not takes:
+        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
+    lost = [take.agent for take in takes if take.answer is None]
+    if lost:
+        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
+    task, reading = "", RunReading(shows_task=True)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            list(reading.show(entry.event))
+            if entry.event.is_task:
+                texts = [one.to_text() for one in entry.event.messages if isinstance(one, BaseChatMessage)]
+                task = "\n".join(texts)
+        elif isinstance(entry.event, RunEnded):
+            result = reading.result(entry.event)
+            return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
+    raise CassetteError(f"the run {stream!r} has not ended")
+
+
+class Steering(Records):
+    """The part of a TeamClient that tells runs what to do."""
+
+    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
+        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
+
+        Args:
+            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
+                such as answers of models and tools, is not made again.
+            run_id: The run that is meant; "": the one under way.
+
+        Returns:
+            False when it was paused already.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="pause", now=now, run_id=run_id))
+
+    async def resume(self, *, run_id: str = "") -> bool:
+        """Go on after `pause`; False when it was not paused."""
+        return await self._control(ControlRun(what="resume", run_id=run_id))
+
+    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
+        """Let the next turn begin, of a run that was started with `step=True`.
+
+        Args:
+            run_id: The run that is meant; "": the one under way.
+            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
+            on: Do not wait before the turns that follow, either.
+
+        Returns:
+            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="step", now=on, run_id=run_id, turn=turn))
+
+    async def stop(self) -> bool:
+        """End the run after the turn under way, as an ExternalTermination does."""
+        return await self._control(ControlRun(what="stop"))
+
+    async def abort(self, run_id: str = "") -> bool:
+        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
+
+        Args:
+            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
+
+        Raises:
+            TeamNotRunError: There is no such run (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="abort", run_id=run_id))
+
+    async def _control(self, order: ControlRun) -> bool:
+        accepted = await self.runtime.send_message(order, self._address)
+        self._check_done(accepted)
+        return accepted.done
+
+    def _check_done(self, accepted: Accepted) -> None:
+        if accepted.problem:
+            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
 
 
 class TeamClient(Steering):
@@ -210,7 +405,7 @@ class TeamClient(Steering):
 
     async def save_state(self) -> Mapping[str, Any]:
         """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
-        saved: Saved = await self.runtime.send_message(Save(), self._address)
+        saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
         return saved.state
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -221,7 +416,7 @@ class TeamClient(Steering):
             TeamStateError: It does not fit the team, or a member refuses its part; nothing changed (a ValueError).
             TeamMemberError: A member could not load what it could a moment before; load it again (a RuntimeError).
         """
-        self._check_done(await self.runtime.send_message(Load(state=dict(state)), self._address))
+        self._check_done(await self.runtime.send_message(LoadConversation(state=dict(state)), self._address))
 
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
@@ -394,3 +589,122 @@ async def _each(portions: AsyncGenerator[list[RunEntry], None]) -> AsyncGenerato
         async for portion in portions:
             for entry in portion:
                 yield entry
+
+
+GOES_ON: Final = "goes on with the answer, and says again what it said before"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What was shown of one attempt at a turn.
+
+    Attributes:
+        name: Of the attempt.
+        source: Who speaks.
+        ids: Of the messages that were shown.
+    """
+
+    name: str
+    source: str
+    ids: set[str] = field(default_factory=set)
+
+
+async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenerator[Said | TaskResult, None]:
+    """What is said in a run, from its entries, and at last what came of it.
+
+    Raises:
+        TeamRunError: It has failed (a RuntimeError).
+        asyncio.CancelledError: It was cancelled.
+    """
+    reading = RunReading(shows_task=True)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            for message in reading.show(entry.event):
+                yield message
+        elif isinstance(entry.event, RunEnded):
+            yield reading.ended(entry.event, run_id)
+            return
+
+
+class RunReading:
+    """Puts together what a run's stream has.
+
+    Everything is shown once. When the process dies in which somebody was speaking, another attempt at the turn begins: an
+    AttemptEndedEvent says that what was shown of the first one is void.
+
+    Args:
+        shows_task: Whether the task is shown, and part of the result.
+    """
+
+    def __init__(self, shows_task: bool) -> None:
+        self._shows_task = shows_task
+        self._attempts: dict[tuple[int, ...], _Attempt] = {}
+        self._kept: list[Said] = []
+        self._asides: set[str] = set()  # ids
+        self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
+
+    def show(self, shown: Shown) -> Iterator[Said]:
+        """What is new in an entry."""
+        if shown.is_aside:
+            yield from self._aside(shown)
+            return
+        if shown.is_task:
+            if self._shows_task:
+                self._kept.extend(shown.messages)
+                yield from shown.messages
+            return
+        attempt = self._attempts.get(shown.turn)
+        # guard: what a dead process has said is void
+        if attempt is not None and attempt.name != shown.attempt:
+            ended = AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
+            if shown.turn in self._asking:
+                ended.content = GOES_ON
+            yield ended
+            attempt = None
+        if attempt is None:
+            attempt = self._attempts[shown.turn] = _Attempt(shown.attempt, shown.source)
+        seen = self._seen(shown.turn)
+        for message in shown.messages:
+            if message.id not in seen:
+                attempt.ids.add(message.id)
+                yield message
+        if shown.is_final:
+            self._settle(shown)
+
+    def _aside(self, shown: Shown) -> Iterator[Said]:
+        for message in shown.messages:
+            # guard: what several attempts have written is shown once
+            if message.id not in self._asides:
+                self._asides.add(message.id)
+                self._asking.add(shown.turn)
+                yield message
+
+    def result(self, end: RunEnded) -> TaskResult:
+        """What came of the run."""
+        return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
+
+    def ended(self, end: RunEnded, run_id: str) -> TaskResult:
+        """The same, of a run that was completed.
+
+        Raises:
+            TeamRunError: It has failed (a RuntimeError).
+            asyncio.CancelledError: It was cancelled.
+        """
+        if end.error is not None:
+            raise error_of(end.error)
+        if end.state == "cancelled":
+            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+        return self.result(end)
+
+    def _seen(self, turn: tuple[int, ...]) -> set[str]:
+        """Ids of what was shown of a turn and of the turns inside it, but for what is void."""
+        inside = [a.ids for path, a in self._attempts.items() if path[: len(turn)] == turn]
+        return inside[0] if len(inside) == 1 else set().union(*inside)
+
+    def _settle(self, shown: Shown) -> None:
+        """A turn of the outermost team has ended: that is what counts."""
+        if len(shown.turn) == 1:
+            self._kept.extend(filter(is_kept, shown.messages))
+            if shown.goes_on:
+                return
+            self._attempts = {path: a for path, a in self._attempts.items() if path[0] != shown.turn[0]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
 
 class TeamError(ActorError):

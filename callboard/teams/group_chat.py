@@ -1,38 +1,48 @@
-"""What all teams have in common."""
+"""The base of all teams, with checks, config and agent types; and the plainest: members in turn, or one alone."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from callboard.agents.copying import copy_of, twin_of
-from callboard.agents.responding import result_of
-from callboard.agents.task import Said, Task, TaskResult, task_messages
-from callboard.agents.team import Team
-from callboard.cancellation import CancellationToken
+from callboard.agents.base import (
+    BaseChatAgent,
+    ChatAgent,
+    Said,
+    Task,
+    TaskResult,
+    Team,
+    copy_of,
+    result_of,
+    task_messages,
+    twin_of,
+)
+from callboard.agents.errors import AgentNameError
 from callboard.conditions.base import TerminationCondition
-from callboard.declaration import AgentSettings
-from callboard.messages.base import BaseAgentEvent, BaseChatMessage
-from callboard.messages.factory import MessageFactory
-from callboard.messages.structured import StructuredMessage
+from callboard.core.agent import BaseAgent
+from callboard.core.cancellation import CancellationToken
+from callboard.core.declaration import AgentClass, AgentSettings
+from callboard.errors import DuplicateAgentTypeError
+from callboard.foundation.component import Component, ComponentModel, dumped
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, StructuredMessage
+from callboard.messages.events import MessageFactory
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .budget import RunBudget
-from .checks import check_team
+from .budget import RunBudget, check_budget, not_limited
 from .client import TeamClient
-from .given_ids import check_conversation, check_run_id
-from .here import ConversationHere
-from .hosting import Declaring, host, hosted_types
-from .joining import introduce
-from .local import Participant
-from .loop import TeamPlan
-from .orders import BeginRun, StartRun
-from .selection import Member, SpeakerSelection
+from .errors import TeamDeclarationError
+from .local_run import ConversationHere, LedTeam, Participant
+from .loop import Member, RoundRobinSelection, SpeakerSelection, TeamPlan
+from .manager import TeamManager
+from .member import MemberActor
+from .protocol import BeginRun, StartRun, check_conversation, check_run_id, member_type
 
 
 class BaseGroupChat(Team):
@@ -301,3 +311,266 @@ def _factory(
         if issubclass(message_type, StructuredMessage) and not factory.is_registered(message_type):
             factory.register(message_type)
     return factory
+
+
+def check_team(
+    participants: Sequence[Participant],
+    name: str,
+    condition: TerminationCondition | None,
+    max_turns: int | None,
+    budget: RunBudget | None,
+) -> None:
+    """Check what a team is made of.
+
+    Raises:
+        TeamDeclarationError: It can't be this (a ValueError).
+        AgentNameError: The name is no identifier (a ValueError).
+    """
+    if not name.isidentifier():
+        raise AgentNameError(name, "a team")
+    check_participants(participants)
+    _check_condition(condition)
+    _check_turns(max_turns)
+    check_budget(budget)
+    problem = not_limited(participants) if budget is not None and budget.is_for_models else ""
+    if problem:
+        raise TeamDeclarationError(f"A budget can't hold: {problem}.")
+
+
+def check_participants(given: object) -> None:
+    """Check that these can be the members of a team.
+
+    Raises:
+        TeamDeclarationError: They are no list, are none, or two have one name (a ValueError).
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TeamDeclarationError(
+            f"The participants have to be a list, [...], and not a {type(given).__name__}."
+        )
+    participants: Sequence[Any] = given
+    if not participants:
+        raise TeamDeclarationError("At least one participant is required.")
+    for one in participants:
+        if isinstance(one, type) or not hasattr(one, "name"):
+            raise TeamDeclarationError(f"{one!r} can't take part in a team: give an agent, or a team.")
+    names = [one.name for one in participants]
+    if len(names) != len(set(names)):
+        raise TeamDeclarationError("The participant names must be unique.")
+
+
+def _check_condition(given: object) -> None:
+    if given is not None and (isinstance(given, type) or not hasattr(given, "terminated")):
+        raise TeamDeclarationError(
+            f"{given!r} can't be a termination_condition: give an object, such as MaxMessageTermination(10)."
+        )
+
+
+def _check_turns(given: object) -> None:
+    if given is None:
+        return
+    # What is no whole number would limit nothing.
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TeamDeclarationError(f"The maximum number of turns must be a whole number, and not {given!r}.")
+    if given <= 0:
+        raise TeamDeclarationError("The maximum number of turns must be greater than 0.")
+
+
+def introduce(participants: Sequence[Participant]) -> None:
+    """Tell every agent the names of all members.
+
+    Raises:
+        ValueError: One of them can't work with these.
+    """
+    names = [participant.name for participant in participants]
+    for participant in participants:
+        if isinstance(participant, BaseChatAgent):
+            participant.on_joined(names)
+
+
+class Declaring(Protocol):
+    """An App, as far as a team needs it."""
+
+    def register(
+        self,
+        type: str,
+        factory: Callable[[], BaseAgent],
+        *,
+        expected_class: AgentClass,
+        processes: int = 1,
+        settings: AgentSettings | None = None,
+    ) -> object:
+        """Declare an agent type."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostedType:
+    """One agent type of a team.
+
+    Attributes:
+        name: That of the team, and behind a dot that of the member.
+        factory: Makes an agent of it.
+        agent_class: Its class.
+    """
+
+    name: str
+    factory: Callable[[], BaseAgent]
+    agent_class: type[BaseAgent]
+
+
+def hosted_types(team: LedTeam, type: str) -> Iterator[HostedType]:
+    """The agent types of a team: its manager, its members, and those of members that are teams.
+
+    Args:
+        team: The team.
+        type: The agent type of its manager.
+    """
+    yield HostedType(type, partial(TeamManager, team), TeamManager)
+    for participant in team.participants:
+        member = member_type(type, participant.name)
+        if isinstance(participant, LedTeam):
+            yield from hosted_types(participant, member)
+        else:
+            yield HostedType(member, partial(MemberActor, participant), MemberActor)
+
+
+async def host(team: LedTeam, runtime: RedisAgentRuntime, type: str) -> None:
+    """Registers the agent types of a team with a runtime; those that are registered already stay."""
+    for hosted in hosted_types(team, type):
+        runtime.add_message_types(hosted.agent_class.message_types())
+        try:
+            await runtime.register_factory(hosted.name, hosted.factory, expected_class=hosted.agent_class)
+        except DuplicateAgentTypeError:
+            continue
+
+
+class TeamConfig(BaseModel):
+    """A team as plain data; its fields are arguments of the team. Functions and classes are not among them."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    name: str | None = None
+    description: str | None = None
+    participants: list[ComponentModel]
+    termination_condition: ComponentModel | None = None
+    max_turns: int | None = None
+    emit_team_events: bool = False
+    budget: RunBudget | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """What a team is made from, but for the fields that only some have."""
+        condition = self.termination_condition
+        return {
+            "participants": [_participant(each) for each in self.participants],
+            "name": self.name,
+            "description": self.description,
+            "termination_condition": None
+            if condition is None
+            else TerminationCondition.load_component(condition),
+            "max_turns": self.max_turns,
+            "emit_team_events": self.emit_team_events,
+            "budget": self.budget,
+        }
+
+
+def common_config(team: LedTeam) -> dict[str, Any]:
+    """The fields of a team's config that all have.
+
+    Raises:
+        NotDumpableError: A member or the condition is no component (a TypeError).
+    """
+    condition = team.termination_condition
+    return {
+        "name": team.name,
+        "description": team.description,
+        "participants": [dumped(participant, team) for participant in team.participants],
+        "termination_condition": None if condition is None else dumped(condition, team),
+        "max_turns": team.plan.max_turns,
+        "emit_team_events": team.plan.emit_team_events,
+        "budget": team.plan.budget,
+    }
+
+
+def _participant(config: ComponentModel) -> Participant:
+    return (
+        Team.load_component(config) if config.component_type == "team" else ChatAgent.load_component(config)
+    )
+
+
+class RoundRobinGroupChatConfig(TeamConfig):
+    """A RoundRobinGroupChat as plain data."""
+
+
+class RoundRobinGroupChat(BaseGroupChat, Component[RoundRobinGroupChatConfig]):
+    """A team whose members speak one after the other, again and again.
+
+    Args:
+        participants: The members, in their order.
+        name: Its name.
+        description: What it can do, for a larger team.
+        termination_condition: When a run ends; None: `max_turns` ends it, or nothing.
+        max_turns: How many turns a run has at most.
+        **options: See BaseGroupChat.
+    """
+
+    component_config_schema = RoundRobinGroupChatConfig
+    component_provider_override = "callboard.teams.RoundRobinGroupChat"
+
+    def __init__(
+        self,
+        participants: Sequence[Participant],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        termination_condition: TerminationCondition | None = None,
+        max_turns: int | None = None,
+        custom_message_types: Sequence[type[BaseAgentEvent | BaseChatMessage]] | None = None,
+        emit_team_events: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            participants,
+            name=name or "RoundRobinGroupChat",
+            description=description or "A team of agents.",
+            manager_name="RoundRobinGroupChatManager",
+            termination_condition=termination_condition,
+            max_turns=max_turns,
+            custom_message_types=custom_message_types,
+            emit_team_events=emit_team_events,
+            **options,
+        )
+
+    def _to_config(self) -> RoundRobinGroupChatConfig:
+        return RoundRobinGroupChatConfig(**common_config(self))
+
+    @classmethod
+    def _from_config(cls, config: RoundRobinGroupChatConfig) -> Self:
+        return cls(**config.arguments())
+
+    def new_selection(self) -> SpeakerSelection:
+        """One after the other, beginning with the first."""
+        return RoundRobinSelection()
+
+
+class SoloAgent(BaseGroupChat):
+    """An agent that answers every task with one turn, as an actor of its own: ``app.team(SoloAgent(assistant))``.
+
+    Its conversations go on after a crash, as those of larger teams do.
+
+    Args:
+        agent: The agent.
+        name: Its agent type; None: the agent's name.
+    """
+
+    def __init__(self, agent: ChatAgent, *, name: str | None = None) -> None:
+        super().__init__(
+            [agent],
+            name=name or agent.name,
+            description=agent.description,
+            manager_name=name or agent.name,
+            max_turns=1,
+        )
+
+    def new_selection(self) -> SpeakerSelection:
+        """There is only one to choose."""
+        return RoundRobinSelection()

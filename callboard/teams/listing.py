@@ -13,13 +13,12 @@ import pydantic_core
 from callboard.broker import AgentId
 
 from .errors import RunNotFoundError
-from .manager_state import CurrentRun
-from .orders import ANSWERS, RunEnded, RunState, Shown
-from .shown_questions import waiting_conversations
-from .takes import is_of_takes
+from .loop import is_of_takes
+from .member import waiting_conversations
+from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown
 
 if TYPE_CHECKING:
-    from callboard.runtime.run_listing import ListedRun
+    from callboard.runtime.run_history import ListedRun
     from callboard.runtime.runtime import RedisAgentRuntime
 
 ListedState: TypeAlias = RunState | Literal["unknown"]

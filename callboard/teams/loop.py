@@ -1,23 +1,304 @@
-"""The turn loop: what follows from a task, and from what members say. All teams have this one, in one process or in many."""
+"""The turn loop: what follows from a task and from what members say; its thread, state and strategies."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
-from callboard.agents.task import Said
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+from callboard.agents.base import Said
 from callboard.conditions.base import TerminationCondition
-from callboard.messages.base import BaseAgentEvent, BaseChatMessage
-from callboard.messages.events import ModelClientStreamingChunkEvent, SelectSpeakerEvent
-from callboard.messages.factory import MessageFactory
+from callboard.core.state import Log
+from callboard.memory.contexts import Conversation
+from callboard.memory.llm_messages import LLMMessage
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
+from callboard.messages.events import (
+    AnyMessage,
+    MessageFactory,
+    ModelClientStreamingChunkEvent,
+    SelectSpeakerEvent,
+)
+from callboard.runtime.errors import EventTooLargeError
+from callboard.runtime.steps import Tape
 
 from .budget import RunBudget
 from .errors import TeamDeclarationError
-from .selection import Choice, Floor, Member, SpeakerSelection
-from .state import ConversationState, Speaking
-from .thread import Entry, Thread, heard_by
+
+if TYPE_CHECKING:
+    from callboard.core.protocol import AgentRuntime
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A participant, as strategies see it.
+
+    Attributes:
+        name: Its name in the team.
+        description: What it can do.
+    """
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a strategy has decided.
+
+    Attributes:
+        speakers: Who speaks; several speak at the same time, and the next choice is made when all of them have spoken.
+        said: What the manager itself says first: every member hears chat messages; events are only shown.
+        resets: Members who forget everything first.
+        stop: Why the run ends now; None: it does not. Then nobody speaks.
+    """
+
+    speakers: Sequence[str] = ()
+    said: Sequence[Said] = ()
+    resets: Sequence[str] = ()
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a strategy chooses from.
+
+    Attributes:
+        team: Name of the team's manager, the source of what it says.
+        members: Everybody, in the order in which the team was given them.
+        thread: All that was said and happened, oldest first. Reading its end costs nothing; walking through it does.
+        new: What was said and happened since the last choice, in earlier runs as well: the end of `thread`.
+        show: Lets readers of the run see an event at once, such as a piece of a model's text.
+        new_by: Name of the member who said it, for each of `new`; "": it is part of a task.
+    """
+
+    team: str
+    members: Sequence[Member]
+    thread: Sequence[Said]
+    new: Sequence[Said]
+    show: Callable[[BaseAgentEvent], Awaitable[None]]
+    new_by: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the members, in their order."""
+        return [member.name for member in self.members]
+
+    @property
+    def answers(self) -> dict[str, BaseChatMessage]:
+        """The last message of each member who has spoken since the last choice, by name."""
+        said = zip(self.new_by, self.new, strict=True)
+        return {by: message for by, message in said if by and isinstance(message, BaseChatMessage)}
+
+    @property
+    def task(self) -> list[BaseChatMessage]:
+        """What came from outside since the last choice: a new task; nothing: the run goes on with the last one."""
+        said = zip(self.new_by, self.new, strict=True)
+        return [message for by, message in said if not by and isinstance(message, BaseChatMessage)]
+
+
+class SpeakerSelection(ABC):
+    """A strategy: chooses who speaks next. Each conversation has one of its own.
+
+    Derive from it, and from `BaseGroupChat` a team that makes one; see round_robin.py, which is the shortest.
+    """
+
+    @abstractmethod
+    async def select(self, floor: Floor) -> Choice:
+        """Who speaks next. Called when a run begins, and whenever everybody who was asked has spoken.
+
+        On the bus it may run again when a process dies: model calls through a `RecordedChatCompletionClient` are not
+        paid again then, and what it keeps in itself goes back to what the last `save_state` returned.
+        """
+        ...
+
+    async def after_round(self, floor: Floor) -> str | None:
+        """Take note of a round. Called when everybody who was asked has spoken, before the termination condition is.
+
+        Args:
+            floor: As `select` will see it.
+
+        Returns:
+            Why the run ends now, whatever the termination condition says; None, as here: it does not.
+        """
+        return None
+
+    async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:  # noqa: B027
+        """Refuse a task that can't be carried out, before anything of it is in the thread. Here: none.
+
+        Args:
+            messages: The task; None: go on.
+            floor: Its thread is without the task.
+
+        Raises:
+            ValueError: It can't be carried out.
+        """
+
+    async def reset(self) -> None:  # noqa: B027
+        """Be as in the beginning."""
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """What it remembers from one choice to the next, as small plain data; what grows goes to `keep_context_in`."""
+        return {}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take over what `save_state` returned."""
+
+    def keep_context_in(self, messages: Conversation) -> None:  # noqa: B027
+        """Keep the messages of a model context in this list; called once, before anything else. Here: there is none."""
+
+
+T = TypeVar("T")
+
+
+async def called(function: Callable[[T], Any], given: T) -> Any:
+    """What a function returns, awaited where that is needed."""
+    result = function(given)
+    return await result if inspect.isawaitable(result) else result
+
+
+class RoundRobinSelection(SpeakerSelection):
+    """Everybody in the order in which the team was given them, again and again, also from one run to the next."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    async def select(self, floor: Floor) -> Choice:
+        """The next one."""
+        speaker = floor.members[self._next % len(floor.members)].name
+        self._next = (self._next + 1) % len(floor.members)
+        return Choice([speaker])
+
+    async def reset(self) -> None:
+        """The first one is next."""
+        self._next = 0
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """Whose turn it is."""
+        return {"next_speaker_index": self._next}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned."""
+        self._next = int(state["next_speaker_index"])
+
+
+def _without_null(message: Said) -> dict[str, Any]:
+    # Nearly every message says that it used no model. An item with a `null` in it is read again before it is written, to see
+    # whether its field takes that back: all of it, with every turn.
+    data = message.dump()
+    if data.get("models_usage", data) is None:
+        data = {**data}  # a `dump` of the user's own may keep what it returns
+        del data["models_usage"]
+    return data
+
+
+class Entry(BaseModel):
+    """A message of the thread.
+
+    Attributes:
+        message: The message or event.
+        by: Name of the member who said it; "": it came from outside, or from the manager.
+        is_said: Whether the other members hear it; else it only happened on the way.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    message: Annotated[AnyMessage, PlainSerializer(_without_null)]
+    by: str = ""
+    is_said: bool = False
+
+
+class Thread(Sequence[Said]):
+    """The messages of a thread, as those see it who choose a speaker. It costs nothing, however long the thread is.
+
+    Args:
+        entries: Where they are kept.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Log[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Said: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Said]: ...
+
+    def __getitem__(self, index: int | slice) -> Said | list[Said]:
+        if isinstance(index, slice):
+            return [entry.message for entry in self._entries[index]]
+        return self._entries[index].message
+
+    def __iter__(self) -> Iterator[Said]:
+        return (entry.message for entry in self._entries)
+
+
+def heard_by(member: str, entries: Sequence[Entry]) -> list[BaseChatMessage]:
+    """What a member hears of these: what others say, and what comes from outside."""
+    return [
+        entry.message
+        for entry in entries
+        if entry.is_said and entry.by != member and isinstance(entry.message, BaseChatMessage)
+    ]
+
+
+def is_nothing(value: object) -> bool:
+    """Whether a field is None, and so is left out of what is stored.
+
+    A state that says `null` somewhere is read again before each commit, to see whether the field takes that back: with every
+    turn, and all of it.
+    """
+    return value is None
+
+
+class Speaking(BaseModel):
+    """A member who was asked to speak and has not spoken.
+
+    Attributes:
+        turn: Number of the turn.
+        heard: How much of the thread that member has heard with it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    turn: int
+    heard: int
+
+
+class ConversationState(BaseModel):
+    """What the turn loop of a team remembers of a conversation.
+
+    Attributes:
+        turns: How many rounds there were since the run began, or since the last one that was stopped.
+        last_turn: The highest number that a turn has had; it never goes back.
+        speaking: Who was asked and has not spoken, by name.
+        heard: How much of the thread each member has heard.
+        round_start: Where in the thread the round under way begins.
+        selection: What the strategy remembers.
+        termination: What the termination condition remembers; None: nothing yet.
+        thread: All that was said and happened.
+        context: Model context of the strategy, for one that has one.
+    """
+
+    turns: int = 0
+    last_turn: int = 0
+    speaking: dict[str, Speaking] = Field(default_factory=dict)
+    heard: dict[str, int] = Field(default_factory=dict)
+    round_start: int = 0
+    selection: dict[str, Any] = Field(default_factory=dict)
+    termination: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
+    thread: Log[Entry] = Log()
+    context: Log[LLMMessage] = Log()
+
 
 ALREADY_TERMINATED: Final = "The group chat has already terminated."
 MAX_TURNS: Final = "Maximum number of turns {count} reached."
@@ -309,3 +590,66 @@ def _is_said(message: Said) -> bool:
 def is_kept(message: Said) -> bool:
     """Whether something that is shown is part of a result: pieces of a streamed text are not."""
     return not isinstance(message, ModelClientStreamingChunkEvent)
+
+
+TAKES: Final = "/takes"
+
+
+def takes_of(stream: str) -> str:
+    """The name of that stream.
+
+    Args:
+        stream: That of the run.
+    """
+    return f"{stream}{TAKES}"
+
+
+def is_of_takes(stream: str) -> bool:
+    """Whether a stream is such a one: those of runs end otherwise, see `path_of`."""
+    return stream.endswith(TAKES)
+
+
+def tape_for(record: bool) -> Tape | None:
+    """A tape for one handler, if the run is recorded."""
+    return Tape() if record else None
+
+
+async def write_takes(runtime: AgentRuntime, stream: str, tape: Tape | None) -> None:
+    """Hand what was noted to the commit. What is too large for one event leaves a gap, which an export tells of."""
+    for take in () if tape is None else tape.takes:
+        try:
+            await runtime.write_run(takes_of(stream), [take])
+        except EventTooLargeError:
+            await runtime.write_run(takes_of(stream), [take.model_copy(update={"answer": None})])
+
+
+STEPS: Final = (
+    "run asked for",  # the manager has the task, and nothing is chosen
+    "run begins",  # who speaks first is chosen, and nothing is committed
+    "member asked",  # a member has its turn, and nothing has run
+    "member answers",  # its agent has spoken, and nothing is committed
+    "answer heard",  # the manager has the answer, and nothing is checked or chosen
+    "turn ends",  # who speaks next is chosen, and nothing is committed
+)
+"""What happens in a turn, in its order. Beside these, models and tools are called between "member asked" and "answers"."""
+
+FORK_STEPS: Final = (
+    "fork cut",  # the manager has read what the conversation was, and nothing is sent
+    "fork born",  # the new conversation's manager has its part, and nothing is committed
+)
+"""What happens when a conversation is forked."""
+
+OnStep = Callable[[str], Awaitable[None]]
+
+_watching: list[OnStep] = []
+
+
+def watch_steps(call: OnStep) -> None:
+    """Await a function at each step of this process, with the step's name; for tests."""
+    _watching.append(call)
+
+
+async def reached(step: str) -> None:
+    """A step is reached."""
+    for call in _watching:
+        await call(step)

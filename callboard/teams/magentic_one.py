@@ -1,23 +1,482 @@
-"""The team whose work an orchestrator plans."""
+"""The team whose work an orchestrator plans: its strategy, its ledgers and its prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
+from pydantic import BaseModel, ValidationError
+
+from callboard.agents.draft import without_images
 from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component, ComponentModel, dumped
-from callboard.messages.base import BaseAgentEvent, BaseChatMessage
+from callboard.foundation.texts import read_json
+from callboard.memory.contexts import Conversation
+from callboard.memory.llm_messages import AssistantMessage, LLMMessage, UserMessage
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, TextMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import recorded
+from callboard.models.types import CreateResult
 
-from .config import TeamConfig, common_config
-from .group_chat import BaseGroupChat
-from .local import Participant
-from .magentic.orchestrator import Orchestrator
-from .magentic.prompts import FINAL_ANSWER
-from .selection import SpeakerSelection
-from .selections.magentic_one import MagenticOneSelection
+from .errors import LedgerError, SpeakerChoiceError
+from .group_chat import BaseGroupChat, TeamConfig, common_config
+from .local_run import Participant
+from .loop import Choice, Floor, SpeakerSelection
+from .outcome import first_problem, json_text
+
+FACTS: Final = """You will direct a team that works on a request. Before the work begins, take stock of what is known.
+
+The request:
+
+{task}
+
+Write a fact sheet with exactly these four headings:
+
+1. GIVEN OR VERIFIED FACTS: what the request itself states; there may be nothing.
+2. FACTS TO LOOK UP: what has to be found out, and where, naming the sources that the request mentions.
+3. FACTS TO DERIVE: what follows from other facts by reasoning, calculation or simulation.
+4. EDUCATED GUESSES: what you remember or suppose.
+
+Facts are names, dates, numbers and the like. Write no plan and no next steps yet.
+"""
+
+PLAN: Final = """Thank you. This is the team:
+
+{team}
+
+Write a short plan for the request as a list, with what is known and what is not. Use only those members who are needed."""
+
+LEDGER: Final = """The team works on this request:
+
+{task}
+
+The members of the team:
+
+{team}
+
+What is known so far:
+
+{facts}
+
+The plan, to be followed as far as possible:
+
+{plan}
+"""
+
+PROGRESS: Final = """Remember the request:
+
+{task}
+
+And the team:
+
+{team}
+
+Judge how the work stands, each time with a reason:
+
+- is_request_satisfied: has the request been carried out completely and with success?
+- is_in_loop: does the team repeat the same steps or get the same answers, also over several turns?
+- is_progress_being_made: does the work go forward? True at the beginning; false where it is stuck or something
+  indispensable can't be had, such as a file that can't be read.
+- next_speaker: who should speak next, one of: {names}
+- instruction_or_question: what you say to that member, addressed to them, with all they need to know.
+
+Answer with one JSON object of this form, and with nothing before or after it:
+
+{{
+    "is_request_satisfied": {{"reason": string, "answer": boolean}},
+    "is_in_loop": {{"reason": string, "answer": boolean}},
+    "is_progress_being_made": {{"reason": string, "answer": boolean}},
+    "next_speaker": {{"reason": string, "answer": string (one of: {names})}},
+    "instruction_or_question": {{"reason": string, "answer": string}}
+}}
+"""
+
+FACTS_UPDATE: Final = """Remember the request:
+
+{task}
+
+The work does not get on, but something may have been learned. Rewrite the fact sheet: add what is new, move guesses that
+turned out to be right to the verified facts, and add or change at least one educated guess, with your reason.
+
+The fact sheet so far:
+
+{facts}
+"""
+
+PLAN_UPDATE: Final = """Say in a few words why the work got stuck. Then write a new plan as a short list, which avoids
+these mistakes and has hints against them. Nobody but this team can take part:
+
+{team}
+"""
+
+FINAL_ANSWER: Final = """The work on this request is over:
+
+{task}
+
+The messages above are the conversation of the team. Answer the request with what was found out, and address the person
+who made it.
+"""
+
+
+class BooleanAnswer(BaseModel):
+    """Yes or no, and why."""
+
+    reason: str
+    answer: bool
+
+
+class StringAnswer(BaseModel):
+    """A text, and why."""
+
+    reason: str
+    answer: str
+
+
+class LedgerEntry(BaseModel):
+    """How the work stands; the fields are AutoGen's.
+
+    Attributes:
+        is_request_satisfied: Whether it is done.
+        is_in_loop: Whether it repeats itself.
+        is_progress_being_made: Whether it goes forward.
+        next_speaker: Who is to speak.
+        instruction_or_question: What that member is told.
+    """
+
+    is_request_satisfied: BooleanAnswer
+    is_in_loop: BooleanAnswer
+    is_progress_being_made: BooleanAnswer
+    next_speaker: StringAnswer
+    instruction_or_question: StringAnswer
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the work does not get on."""
+        return not self.is_progress_being_made.answer or self.is_in_loop.answer
+
+
+def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
+    """The ledger in a model's answer, which may stand in a fenced block.
+
+    Args:
+        text: The answer.
+        names: Who may speak; with one member it is that one, whatever the model says.
+
+    Raises:
+        LedgerError: There is none, or it names nobody who may speak (a ValueError).
+    """
+    data = _object(text)
+    if len(names) == 1:
+        data["next_speaker"] = {"reason": "The team has only this member.", "answer": names[0]}
+    try:
+        entry = LedgerEntry.model_validate(data)
+    except ValidationError as error:
+        raise LedgerError(first_problem(error)) from error
+    if not entry.is_request_satisfied.answer and entry.next_speaker.answer not in names:
+        raise LedgerError(f"next_speaker is none of {list(names)}")
+    return entry
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        data = read_json(json_text(text))
+    except json.JSONDecodeError as error:
+        raise LedgerError("it is not JSON") from error
+    except ValueError as error:
+        raise LedgerError(str(error)) from error
+    if not isinstance(data, dict):
+        raise LedgerError("it is not a JSON object")
+    return data
+
+
+JSON_RETRIES: Final = 10  # AutoGen's
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The members, as the prompts have them.
+
+    Attributes:
+        name: Of the manager, the source of what is asked.
+        names: The members' names.
+        description: Who they are, one on each line.
+    """
+
+    name: str
+    names: Sequence[str]
+    description: str
+
+
+class Orchestrator:
+    """Asks the model.
+
+    Args:
+        model_client: The model.
+        final_answer_prompt: What it is asked at the end; {task} in it is filled in.
+    """
+
+    def __init__(self, model_client: ChatCompletionClient, final_answer_prompt: str) -> None:
+        self._client = model_client
+        self._final_answer_prompt = final_answer_prompt
+
+    async def begin(self, team: Roster, task: str) -> tuple[str, str]:
+        """The first facts and the first plan."""
+        return await self._facts_and_plan(
+            [],
+            team,
+            FACTS.format(task=task),
+            PLAN.format(team=team.description),
+        )
+
+    async def begin_again(
+        self, team: Roster, context: Sequence[LLMMessage], task: str, facts: str
+    ) -> tuple[str, str]:
+        """New facts and a new plan."""
+        return await self._facts_and_plan(
+            context,
+            team,
+            FACTS_UPDATE.format(task=task, facts=facts),
+            PLAN_UPDATE.format(team=team.description),
+        )
+
+    async def _facts_and_plan(
+        self, context: Sequence[LLMMessage], team: Roster, facts_prompt: str, plan_prompt: str
+    ) -> tuple[str, str]:
+        asked = [*context, UserMessage(content=facts_prompt, source=team.name)]
+        facts = _text(await self._ask(asked))
+        asked = [*asked, AssistantMessage(content=facts, source=team.name)]
+        plan = _text(await self._ask([*asked, UserMessage(content=plan_prompt, source=team.name)]))
+        return facts, plan
+
+    async def progress(self, team: Roster, context: Sequence[LLMMessage], task: str) -> LedgerEntry:
+        """How the work stands. An answer that can't be read is asked for again.
+
+        Raises:
+            LedgerError: None of the answers could be read (a ValueError).
+        """
+        prompt = PROGRESS.format(task=task, team=team.description, names=", ".join(team.names))
+        asked = [*context, UserMessage(content=prompt, source=team.name)]
+        problem = ""
+        for _ in range(JSON_RETRIES):
+            answer = await self._ask(asked, **self._json_output())
+            try:
+                return read_ledger(_text(answer), team.names)
+            except LedgerError as error:
+                problem = error.reason
+        raise LedgerError(
+            f"Failed to parse ledger information after multiple retries. The last time: {problem}"
+        )
+
+    def _json_output(self) -> dict[str, Any]:
+        info = self._client.model_info
+        if info.get("structured_output", False):
+            return {"json_output": LedgerEntry}
+        return {"json_output": True} if info.get("json_output", False) else {}
+
+    async def final_answer(self, team: Roster, context: Sequence[LLMMessage], task: str) -> str:
+        """The answer to the task."""
+        prompt = self._final_answer_prompt.replace("{task}", task)
+        return _text(await self._ask([*context, UserMessage(content=prompt, source=team.name)]))
+
+    async def _ask(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
+        seen = messages if self._client.model_info["vision"] else without_images(messages)
+        return await self._client.create(seen, **options)
+
+
+def _text(result: CreateResult) -> str:
+    return result.content if isinstance(result.content, str) else ""
+
+
+class MagenticState(BaseModel):
+    """How the work stands; the fields are AutoGen's.
+
+    Attributes:
+        task: What is to be done.
+        facts: What is known.
+        plan: What is to be done about it.
+        n_rounds: How many progress ledgers there were.
+        n_stalls: How many of the last ones said that the work does not get on.
+    """
+
+    task: str = ""
+    facts: str = ""
+    plan: str = ""
+    n_rounds: int = 0
+    n_stalls: int = 0
+
+
+class Step:
+    """Works on copies: what a choice changes counts when it has been made, not where a model call fails in between.
+
+    Args:
+        orchestrator: The model.
+        team: The members.
+        state: How the work stands; it is copied.
+        context: What was said since the last plan; it is copied.
+
+    Attributes:
+        is_new_plan: Whether `context` begins with a plan that was made in this step.
+    """
+
+    def __init__(
+        self, orchestrator: Orchestrator, team: Roster, state: MagenticState, context: Sequence[LLMMessage]
+    ) -> None:
+        self._orchestrator = orchestrator
+        self._team = team
+        self.state = state.model_copy()
+        self.context = list(context)
+        self.is_new_plan = False
+        self._said: list[TextMessage] = []
+
+    async def begin(self, task: str) -> None:
+        """Plan a new task."""
+        facts, plan = await self._orchestrator.begin(self._team, task)
+        self._enter(MagenticState(task=task, facts=facts, plan=plan))
+
+    async def begin_again(self) -> None:
+        """Plan the same task again, with what was learned."""
+        state = self.state
+        facts, plan = await self._orchestrator.begin_again(self._team, self.context, state.task, state.facts)
+        self._enter(state.model_copy(update={"facts": facts, "plan": plan}))
+
+    def _enter(self, state: MagenticState) -> None:
+        self.state, self.context, self.is_new_plan = state, [], True
+        self._said.clear()
+        self._say(
+            LEDGER.format(task=state.task, team=self._team.description, facts=state.facts, plan=state.plan)
+        )
+
+    async def progress(self) -> LedgerEntry:
+        """How the work stands; counts the stalls."""
+        self.state.n_rounds += 1
+        ledger = await self._orchestrator.progress(self._team, self.context, self.state.task)
+        stalls = self.state.n_stalls + (1 if ledger.is_stalled else -1)
+        if not ledger.is_request_satisfied.answer:
+            self.state.n_stalls = max(0, stalls)
+        return ledger
+
+    def instruct(self, ledger: LedgerEntry) -> Choice:
+        """Say to the next speaker what to do."""
+        self._say(ledger.instruction_or_question.answer)
+        return Choice([ledger.next_speaker.answer], self._said, self._resets)
+
+    async def end(self, reason: str) -> Choice:
+        """Answer the task."""
+        self._say(await self._orchestrator.final_answer(self._team, self.context, self.state.task))
+        return Choice(said=self._said, resets=self._resets, stop=reason)
+
+    def _say(self, text: str) -> None:
+        self._said.append(TextMessage(content=text, source=self._team.name))
+        self.context.append(AssistantMessage(content=text, source=self._team.name))
+
+    @property
+    def _resets(self) -> Sequence[str]:
+        return self._team.names if self.is_new_plan else ()
+
+
+MAX_ROUNDS: Final = "Max rounds reached."
+NO_PROGRESS: Final = "No progress after {count} plans."
+MOST_PLANS: Final = (
+    10  # one after the other without anybody speaking: AutoGen's orchestrator goes on for ever
+)
+
+
+class MagenticOneSelection(SpeakerSelection):
+    """Whom a model chooses that keeps two ledgers; AutoGen's MagenticOneOrchestrator.
+
+    The outer ledger has facts and a plan; with each plan the members forget everything and hear the ledger. The inner one is
+    asked for before each turn: it says whether the task is done, whether the work stalls, and who is told what.
+
+    Args:
+        orchestrator: The model.
+        max_turns: How many inner ledgers a run has at most, beside the first; None: no limit.
+        max_stalls: With how many stalls there is a new plan.
+    """
+
+    def __init__(self, orchestrator: Orchestrator, *, max_turns: int | None, max_stalls: int) -> None:
+        self._orchestrator = orchestrator
+        self._max_turns = max_turns
+        self._max_stalls = max_stalls
+        self._state = MagenticState()
+        self._context: Conversation = list[LLMMessage]()
+
+    async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
+        """Refuses to go on with nothing.
+
+        Raises:
+            SpeakerChoiceError: There was no task yet (a ValueError).
+        """
+        if not (messages or self._state.task or _task(floor)):
+            raise SpeakerChoiceError("A MagenticOneGroupChat needs a task to begin with.")
+
+    async def select(self, floor: Floor) -> Choice:
+        """The next step of the work; a new task is planned first."""
+        heard = list(_heard(floor))
+        step = Step(self._orchestrator, _team(floor), self._state, [*self._context, *heard])
+        task = _task(floor)
+        if task:
+            await step.begin(task)
+        choice = await self._next(step)
+        self._keep(step)
+        return choice
+
+    async def _next(self, step: Step) -> Choice:
+        for _ in range(MOST_PLANS):
+            if self._max_turns is not None and step.state.n_rounds > self._max_turns:
+                return await step.end(MAX_ROUNDS)
+            ledger = await step.progress()
+            if ledger.is_request_satisfied.answer:
+                return await step.end(ledger.is_request_satisfied.reason)
+            if step.state.n_stalls < self._max_stalls:
+                return step.instruct(ledger)
+            await step.begin_again()
+        return await step.end(NO_PROGRESS.format(count=MOST_PLANS))
+
+    def _keep(self, step: Step) -> None:
+        self._state = step.state
+        if step.is_new_plan:
+            self._context.clear()
+        self._context.extend(step.context[len(self._context) :])
+
+    async def reset(self) -> None:
+        """There is no task."""
+        self._state = MagenticState()
+        self._context.clear()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """How the work stands."""
+        return {**self._state.model_dump(), "type": "MagenticOneOrchestratorState"}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned, or AutoGen's."""
+        self._state = MagenticState.model_validate(dict(state))
+
+    def keep_context_in(self, messages: Conversation) -> None:
+        """Keep what was said since the last plan in this list."""
+        self._context = messages
+
+
+def _team(floor: Floor) -> Roster:
+    lines = [" ".join(f"{member.name}: {member.description}".split()) for member in floor.members]
+    return Roster(floor.team, floor.names, "\n".join(lines))
+
+
+def _task(floor: Floor) -> str:
+    """A new task as text; "": there is none. What AutoGen's orchestrator has said comes from nobody in a state of it."""
+    return " ".join(message.to_model_text() for message in floor.task if message.source != floor.team)
+
+
+def _heard(floor: Floor) -> Iterator[LLMMessage]:
+    """What was said since the last choice, but for the task, which is in the ledger."""
+    for by, message in zip(floor.new_by, floor.new, strict=True):
+        if not isinstance(message, BaseChatMessage):
+            continue
+        if by:
+            yield message.to_model_message()
+        elif message.source == floor.team:
+            yield AssistantMessage(content=message.to_model_text(), source=message.source)
 
 
 class MagenticOneGroupChatConfig(TeamConfig):

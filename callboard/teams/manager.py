@@ -1,47 +1,315 @@
-"""The manager of a team as an actor: what arrives, and which step of a run it leads to."""
+"""The manager of a team as an actor: each message that arrives, and the step of a run that it leads to."""
 
 from __future__ import annotations
 
+import json
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+from pydantic import WithJsonSchema
 
 from callboard.broker import AgentId
-from callboard.broker.buried import Buried
+from callboard.broker.errors import FencedError, PayloadTooLargeError
+from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.operations.inspect import types_with_worker
-from callboard.context import MessageContext
-from callboard.handlers import event, rpc
-from callboard.runtime.run_paths import with_part
-from callboard.runtime.runs import run_path
+from callboard.broker.remote_errors import text_of
+from callboard.broker.retry import Buried
+from callboard.core.cancellation import UNSET
+from callboard.core.context import ContextScope, MessageContext
+from callboard.core.handlers import RoutedAgent, event, rpc
+from callboard.core.protocol import Request
+from callboard.core.questions import as_json
+from callboard.errors import InputError, InputExpiredError, InputWithdrawnError
+from callboard.runtime.effects import noting, with_part
+from callboard.runtime.execution import run_path
 
-from .addresses import asking_id, member_address, member_name
 from .budget import not_limited
-from .leading import Leading
-from .led import LedTeam
-from .loop import TurnLoop
-from .manager_state import CurrentRun, ManagerState, Parent
-from .orders import (
+from .bus_run import Leading, mark_turn, note_answer
+from .errors import TeamForkError, TeamMemberError, TeamNotRunError, TeamStateError
+from .fork import Forking
+from .local_run import LedTeam, Participant
+from .loop import TurnLoop, reached
+from .member import MemberActor, ShownQuestions
+from .outcome import failure_by, turn_answered, unborn_text
+from .protocol import (
     BECOME,
     Accepted,
     Answer,
+    Become,
     BeginRun,
-    Control,
+    Born,
+    Consult,
+    Consulted,
+    ControlRun,
+    ConversationPart,
+    CurrentRun,
     Describe,
     Forget,
+    Fork,
+    LoadConversation,
+    ManagerState,
+    ParentTeam,
     ResetConversation,
+    SaveConversation,
+    Saved,
     Speak,
     StartRun,
     TimeUp,
     Told,
     TurnFailed,
+    asking_id,
+    member_address,
+    member_name,
+    tell_all_of,
 )
-from .run_errors import failure_by, turn_answered, unborn_text
-from .saved import BUSY, SavedManager
-from .steps import reached
+from .states import dump_team, load_team
 
 if TYPE_CHECKING:
     from callboard.runtime import control
+    from callboard.runtime.runtime import RedisAgentRuntime
+
+
+FIELDS: Final = (
+    "turns",
+    "last_turn",
+    "heard",
+    "round_start",
+    "selection",
+    "termination",
+    "called_off",
+    "asked",
+    "lost",
+)
+LOGS: Final = ("thread", "context", "marks")
+
+
+class ForkedManager(RoutedAgent[ManagerState]):
+    """Forks its conversation: what it was after a turn becomes a new one, in one commit of the new one's manager.
+
+    That manager takes its own part over and tells its members theirs with the same commit: the new conversation is whole, or
+    it is not there. The members have it before anything else is said to them.
+    """
+
+    @property
+    @abstractmethod
+    def team(self) -> LedTeam:
+        """The team."""
+
+    @abstractmethod
+    def forget_loop(self) -> None:
+        """The state was replaced."""
+
+    @rpc
+    async def on_fork(self, message: Fork, ctx: MessageContext) -> Accepted:
+        """Make another conversation of what this one was."""
+        if message.conversation == self.id.key:
+            return Accepted(done=False, problem="its own name is taken")
+        bus = cast("RedisAgentRuntime", self.runtime)
+        try:
+            part = await Forking(self.team, self.id, bus.transport.load_state).at(
+                message.turn, message.run_id
+            )
+        except TeamForkError as error:
+            return Accepted(done=False, problem=error.reason)
+        await reached("fork cut")
+        if message.is_cut_only:
+            return Accepted(part=part)
+        born, other = Born(fork_id=message.fork_id, part=part), AgentId(self.id.type, message.conversation)
+        try:
+            return await self.send_message(born, other)
+        except PayloadTooLargeError:
+            return await self.send_message(born, other, claim_check=True)
+
+    @rpc
+    async def on_born(self, message: Born, ctx: MessageContext) -> Accepted:
+        """Begin with what another conversation was, unless this one has begun."""
+        state = self.state
+        # guard: a conversation is forked once
+        if message.fork_id in state.recent:
+            return Accepted()
+        if state.recent or state.run is not None or state.last_turn or state.thread:
+            return Accepted(done=False, problem=f"the conversation {self.id.key!r} is there already")
+        await self._become(message.part)
+        self.state.recent = [message.fork_id]
+        await reached("fork born")
+        return Accepted()
+
+    @event
+    async def on_become(self, message: Become, ctx: MessageContext) -> None:
+        """The same as a member of a larger team."""
+        if self.state.marks:  # a dead letter that comes too late
+            raise TeamMemberError(self.id.type, self.team.name, "take over its part", "it has spoken already")
+        await self._become(message.part)
+        self.state.is_fork = True
+
+    async def find_born(self) -> None:
+        """Members of a fork that have taken over their parts since: somebody has replayed their dead letters."""
+        for name in list(self.state.unborn):
+            address = member_address(self.id, name)
+            stored = await cast("RedisAgentRuntime", self.runtime).transport.load_state(
+                address.type, address.key
+            )
+            if json.loads(stored.data or b"{}").get("is_fork"):
+                self.state.unborn = {one: why for one, why in self.state.unborn.items() if one != name}
+
+    async def _become(self, part: ConversationPart) -> None:
+        state, given = self.state, ManagerState.model_validate({**part.data, **part.logs})
+        for field in FIELDS:
+            setattr(state, field, getattr(given, field))
+        for field in LOGS:
+            log = getattr(state, field)
+            log.clear()
+            log.extend(getattr(given, field))
+        self.forget_loop()
+        for name, of_member in part.members.items():
+            await tell_all_of(self, Become(part=of_member), member_address(self.id, name))
+
+    # For saving and loading
+
+    async def try_to_load(self, name: str, saved: dict[str, Any]) -> None:
+        """See whether a member would load its part.
+
+        Raises:
+            TeamStateError: It refuses it (a ValueError).
+        """
+        try:
+            await self.ask_member(LoadConversation(state=saved, is_trial=True), name, "load its state")
+        except TeamMemberError as error:
+            raise TeamStateError(
+                self.team.plan.name, f"the member {name!r} refuses its part: {error.reason}"
+            ) from error
+
+    async def ask_member(self, order: Request[Accepted], name: str, what: str) -> None:
+        """Has a member do something, and waits for it."""
+        try:
+            accepted: Accepted = await self.send_message(order, member_address(self.id, name))
+        except FencedError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            raise TeamMemberError(self.team.name, name, what, reason) from error
+        if accepted.problem:
+            raise TeamMemberError(self.team.name, name, what, accepted.problem)
+
+
+class ConsultedManager(ForkedManager):
+    """Asks for another agent of its type, and hears what was answered; see consulting.py."""
+
+    @abstractmethod
+    async def choose_again(self) -> None:
+        """Let the strategy of the run under way choose, from where it asked."""
+
+    @event
+    async def on_consult(self, message: Consult, ctx: MessageContext) -> None:
+        """Ask a person for the manager of a conversation, and wait without a process."""
+        if ctx.sender is None:
+            raise TeamNotRunError(self.id.type, "was told to ask by nobody")
+        runtime = cast("RedisAgentRuntime", self.runtime)
+        shown = ShownQuestions(runtime, message.run, (*message.inside, 0), message.source)
+        # What it is read as only the manager knows.
+        answer_type: Any = Annotated[Any, WithJsonSchema(message.answer_schema)]
+        answer, status, input_id = "", InputStatus.ANSWERED, ""
+        try:
+            with ContextScope(noting, shown):
+                answer = as_json(
+                    await ctx.ask(
+                        message.text,
+                        name=message.name,
+                        choices=message.choices or None,
+                        answer_type=answer_type,
+                        to=message.to or None,
+                        timeout=message.timeout,
+                        default=UNSET if message.default is None else json.loads(message.default),
+                        details=message.details,
+                    )
+                )
+        except (InputExpiredError, InputWithdrawnError) as error:
+            status, input_id = _end_of(error)
+        told = Consulted(id=message.id, name=message.name, status=status, answer=answer, input_id=input_id)
+        await self.tell(told, ctx.sender)
+
+    @event
+    async def on_consulted(self, message: Consulted, ctx: MessageContext) -> None:
+        """There is an answer, or there will be none."""
+        if note_answer(self.state.run, message):
+            await self.choose_again()
+
+
+def _end_of(error: InputError) -> tuple[InputStatus, str]:
+    is_late = isinstance(error, InputExpiredError)
+    return (InputStatus.EXPIRED if is_late else InputStatus.WITHDRAWN), getattr(error, "input_id", "")
+
+
+BUSY: Final = "a run is under way"
+
+
+class SavedManager(ConsultedManager):
+    """Saves its conversation with what the members remember, and loads it."""
+
+    @abstractmethod
+    async def turn_loop(self) -> TurnLoop:
+        """The turn loop as the last commit left it."""
+
+    @abstractmethod
+    async def made(self, state: ManagerState) -> TurnLoop:
+        """A turn loop over another state."""
+
+    @abstractmethod
+    def forget_turns(self) -> None:
+        """What comes late of turns before belongs to another conversation, as it were."""
+
+    @abstractmethod
+    async def keep(self) -> None:
+        """What strategy and condition remember goes into the state."""
+
+    @rpc
+    async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
+        """The state of the team and of its members, as they were committed: nobody who is speaking is waited for."""
+        loop = await self.turn_loop()
+        states = {one.name: await self._state_of(one) for one in self.team.participants}
+        state = await dump_team(self.team.plan, self.state, loop.selection, loop.termination, states)
+        return Saved(state=state)
+
+    async def _state_of(self, member: Participant) -> dict[str, Any]:
+        if isinstance(member, LedTeam):
+            saved: Saved = await self.send_message(SaveConversation(), member_address(self.id, member.name))
+            return saved.state
+        address = member_address(self.id, member.name)
+        stored = await self._bus.transport.load_state(address.type, address.key)
+        return await MemberActor(member).saved(stored)
+
+    @property
+    def _bus(self) -> RedisAgentRuntime:
+        return cast("RedisAgentRuntime", self.runtime)
+
+    @rpc
+    async def on_load(self, message: LoadConversation, ctx: MessageContext) -> Accepted:
+        """Take over a saved state, or try to; where a member refuses its own, nothing changes.
+
+        Raises:
+            TeamStateError: It does not fit the team (a ValueError).
+            TeamMemberError: A member can't load what it could a moment before (a RuntimeError).
+        """
+        run = self.state.run
+        if run is not None:
+            return Accepted(run_id=run.run_id, done=False, problem=BUSY)
+        loop = await (self.made(ManagerState()) if message.is_trial else self.turn_loop())
+        plan = self.team.plan
+        states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
+        for name, saved in states.items():
+            await self.try_to_load(name, saved)
+        if message.is_trial:
+            return Accepted()
+        for name, saved in states.items():
+            await self.ask_member(LoadConversation(state=saved), name, "load its state")
+        self.forget_turns()
+        await mark_turn(self.state, loop, None, self._bus.settings.fork_turns)
+        await self.keep()
+        return Accepted()
+
 
 RECENT: Final = 100  # runs whose ids are remembered
 IDLE: Final = "no run is under way"
@@ -112,7 +380,7 @@ class TeamManager(SavedManager):
         return Accepted(run_id=run_id, state="working", done=not problem, problem=problem)
 
     @rpc
-    async def on_control(self, message: Control, ctx: MessageContext) -> Accepted:
+    async def on_control(self, message: ControlRun, ctx: MessageContext) -> Accepted:
         """Pause, resume, stop, abort."""
         await self._miss_members()
         run = self.state.run
@@ -157,7 +425,7 @@ class TeamManager(SavedManager):
                 missing += [f"{name}.{one}" for one in inner.missing]
         return missing
 
-    async def _control_waiting(self, message: Control) -> Accepted:
+    async def _control_waiting(self, message: ControlRun) -> Accepted:
         """An order to a run that is not under way: it waits, or has ended."""
         is_waiting = any(order.run_id == message.run_id for order in self.state.queued)
         if message.what == "step" and message.now:
@@ -214,7 +482,7 @@ class TeamManager(SavedManager):
         await reached("run asked for")
         await self.find_born()
         inside = (*message.inside, message.turn)
-        parent = Parent(manager=str(ctx.sender), turn=message.turn, inside=inside)
+        parent = ParentTeam(manager=str(ctx.sender), turn=message.turn, inside=inside)
         leading = await self._leading()
         if self.state.run is not None:
             await leading.abort(self.state.run, True)

@@ -1,45 +1,59 @@
-"""A member of a team as an actor: it speaks when the manager asks it to, in whatever process it lives."""
+"""A member of a team as an actor: it speaks when the manager asks, and shows what it says and asks meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import secrets
 from collections.abc import Mapping
 from operator import not_
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import BaseModel, Field
 
-from callboard.agents.base import BaseChatAgent
-from callboard.agents.copying import twin_of
-from callboard.agents.team import Team
-from callboard.broker.buried import Buried
+from callboard.agents.base import BaseChatAgent, Said, Team, twin_of
+from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.client.states import StoredState
-from callboard.cancellation import CancellationToken
-from callboard.context import ContextScope, MessageContext
-from callboard.handlers import event, rpc
-from callboard.log import Log
+from callboard.broker.retry import Buried
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import ContextScope, MessageContext
+from callboard.core.handlers import RoutedAgent, event, rpc
+from callboard.core.people import InputRequest
+from callboard.core.questions import CheckedQuestion
+from callboard.core.state import Log, restore_state
 from callboard.memory.llm_messages import LLMMessage
-from callboard.messages.base import BaseChatMessage
-from callboard.routed import RoutedAgent
-from callboard.runtime.asking import Noting, noting
-from callboard.runtime.taping import taping
-from callboard.state import restore_state
+from callboard.messages.chat import BaseChatMessage
+from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
+from callboard.runtime.effects import Noting, noting
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.runtime.steps import taping
 
 from .budget import overspent_by
-from .drafts import Drafts
 from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
-from .local import Participant, reset_participant, speak
-from .marks import MOST_KEPT, MOST_SAVED, Kept, MemberMark
-from .orders import Accepted, Answer, Become, Forget, Load, ResetConversation, Save, Saved, Speak, Told
-from .run_errors import answer_id, failure_by, failure_of, turn_answered
-from .shown_questions import ShownQuestions
-from .sizes import tell_all_of
-from .state import is_nothing
-from .steps import reached
-from .takes import tape_for, write_takes
+from .local_run import Participant, reset_participant, speak
+from .loop import is_nothing, reached, tape_for, write_takes
+from .outcome import answer_id, failure_by, failure_of, turn_answered
+from .protocol import (
+    Accepted,
+    Answer,
+    Become,
+    Forget,
+    LoadConversation,
+    ResetConversation,
+    SaveConversation,
+    Saved,
+    Shown,
+    Speak,
+    Told,
+    conversation_of,
+    keys_in,
+    parts_of,
+    tell_all_of,
+)
+from .states import MOST_KEPT, MOST_SAVED, Kept, MemberMark
 
 if TYPE_CHECKING:
-    from callboard.runtime.runtime import RedisAgentRuntime
+    from callboard.core.protocol import AgentRuntime
 
 
 class MemberMemory(BaseModel):
@@ -145,12 +159,12 @@ class MemberActor(RoutedAgent[MemberMemory]):
         return Accepted()
 
     @rpc
-    async def on_save(self, message: Save, ctx: MessageContext) -> Saved:
+    async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
         """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
         return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
-    async def on_load(self, message: Load, ctx: MessageContext) -> Accepted:
+    async def on_load(self, message: LoadConversation, ctx: MessageContext) -> Accepted:
         """Take over a state, or try to."""
         agent = await (self._made(MemberMemory()) if message.is_trial else self._current())
         await agent.load_state(message.state)
@@ -283,3 +297,161 @@ async def _tell(agent: Participant, what: str, token: CancellationToken) -> None
         await agent.on_pause(token)
     elif what == "resume":
         await agent.on_resume(token)
+
+
+ATTEMPT_BYTES: Final = 8  # of the name of an attempt
+MOST_WAITING: Final = 1000  # pieces of a member that is faster than the server
+
+
+def tag_of(turn: tuple[int, ...]) -> str:
+    """What the drafts of a turn, and of the turns inside it, are tagged with."""
+    return "".join(f"{number}." for number in turn)
+
+
+class Drafts:
+    """The drafts of one attempt at a turn.
+
+    The first piece leaves at once; what comes while it is on its way leaves together.
+
+    Args:
+        runtime: Writes to the run's stream.
+        run: Id of the run.
+        turn: The turn, as a path.
+        source: Who speaks.
+
+    Attributes:
+        attempt: Name of the attempt.
+        first: Number of the first draft in the stream; 0: there is none.
+    """
+
+    def __init__(self, runtime: AgentRuntime, run: str, turn: tuple[int, ...], source: str) -> None:
+        self.attempt = secrets.token_hex(ATTEMPT_BYTES)
+        self._runtime = runtime
+        self._run = run
+        self._turn = turn
+        self._source = source
+        self._waiting: list[Said] = []
+        self._writing: asyncio.Task[None] | None = None
+        self.first = 0
+
+    async def show(self, message: Said) -> None:
+        """Lets readers see something.
+
+        Raises:
+            FencedError: Another worker has the turn.
+        """
+        self._waiting.append(message)
+        if self._writing is None or self._writing.done() or len(self._waiting) > MOST_WAITING:
+            await self.flush()
+            self._writing = asyncio.ensure_future(self._write())
+
+    async def flush(self) -> None:
+        """Waits until all of it was written; raises what went wrong."""
+        if self._writing is not None:
+            await self._writing
+
+    async def close(self) -> None:
+        """Nothing more is written."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        while self._waiting:
+            messages, self._waiting = self._waiting, []
+            shown = [
+                Shown(turn=self._turn, source=self._source, attempt=self.attempt, messages=part)
+                for part in parts_of(messages)
+            ]
+            number = await self._runtime.write_run(self._run, shown, tag=tag_of(self._turn), now=True)
+            self.first = self.first or number
+
+
+MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
+OMITTED: Final = "omitted"  # stands in the place of details that are longer
+
+
+class ShownQuestions:
+    """Writes into a run's stream that a member asks, and that there is an answer.
+
+    The first is written together with the question; the second by the handler that goes on, in each of its attempts, and
+    readers are shown it once.
+
+    Args:
+        runtime: Writes to the stream.
+        stream: Name of the run's stream.
+        turn: The member's turn, as a path.
+        source: The member.
+    """
+
+    def __init__(self, runtime: RedisAgentRuntime, stream: str, turn: tuple[int, ...], source: str) -> None:
+        self.stream = stream
+        self._runtime = runtime
+        self._turn = turn
+        self._source = source
+
+    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
+        """What is written with a question: its details only where they are not too large for an event."""
+        details: dict[str, Any] = json.loads(question.details) if question.details else {}
+        if len(question.details) > MOST_DETAILS:
+            details = {"kind": details.get("kind", ""), OMITTED: True}
+        event = InputRequestedEvent(
+            id=f"{input_id}:asked",
+            source=self._source,
+            request_id=input_id,
+            content=question.text[:MOST_DETAILS],
+            choices=list(question.choices),
+            to=list(question.to),
+            answer_schema=json.loads(question.schema),
+            details=details,
+            timeout=question.timeout,
+        )
+        return [self._shown(event)]
+
+    async def ended(self, input_id: str) -> None:
+        """Shows what came of a question."""
+        request = await self._runtime.inputs.get(input_id)
+        await self._runtime.write_run(self.stream, [self._shown(answered(request, self._source))], now=True)
+
+    def _shown(self, event: InputRequestedEvent | InputAnsweredEvent) -> Shown:
+        return Shown(
+            turn=self._turn, source=self._source, attempt="", messages=[event], is_final=True, is_aside=True
+        )
+
+
+def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
+    """What came of a question that is not open any more."""
+    is_answered = request.status is InputStatus.ANSWERED
+    return InputAnsweredEvent(
+        id=f"{request.id}:ended",
+        source=source,
+        request_id=request.id,
+        status=cast("Any", request.status.value),
+        content=json.dumps(request.answer, ensure_ascii=False) if is_answered else "",
+        by=request.by,
+    )
+
+
+async def open_questions(runtime: RedisAgentRuntime, team: str, conversation: str) -> list[InputRequest]:
+    """The open questions of a conversation, of nested teams as well, the oldest first.
+
+    Args:
+        runtime: Reaches the server.
+        team: Agent type of the outermost team.
+        conversation: Id of the conversation.
+    """
+    found = [
+        question
+        for key in keys_in(conversation)
+        for question in await runtime.inputs.list(key=key)
+        if question.agent.type == team or question.agent.type.startswith(f"{team}.")
+    ]
+    return sorted(found, key=lambda question: question.asked)
+
+
+async def waiting_conversations(runtime: RedisAgentRuntime) -> set[tuple[str, str]]:
+    """The outermost team and the id of each conversation that has an open question."""
+    questions = await runtime.inputs.list()
+    return {
+        (question.agent.type.partition(".")[0], conversation_of(question.agent)) for question in questions
+    }

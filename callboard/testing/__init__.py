@@ -5,12 +5,8 @@ The fixtures for pytest are in `callboard.testing.fixtures`.
 
 from __future__ import annotations
 
-from .cassette import Cassette
-from .errors import CassetteDifferenceError, CassetteError
-from .harness import Harness
-from .looking import dead_letters, published
-from .replaying import replay
-from .waiting import eventually
+from .cassette import Cassette, CassetteDifferenceError, CassetteError, replay
+from .harness import Harness, dead_letters, eventually, published
 
 __all__ = [
     "Cassette",

@@ -1,17 +1,146 @@
-"""A run written down: what models answered and tools returned, and what was said."""
+"""A recorded run: what models answered and tools returned, as a file, checked, and replayed in a test.
+
+```
+ActorError
+├── CassetteError              it is no cassette, or it is not complete (ValueError)
+└── CassetteDifferenceError    the run that was recorded, and this one, are not the same (AssertionError)
+```
+"""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
-from callboard.runtime.taping import Take
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .cassette_lines import VERSION, read_lines
-from .errors import CassetteError
+from callboard.foundation import ActorError
+from callboard.models.types import CreateResult
+from callboard.runtime.steps import Take, TakeKind, player_here
+
+
+class Finished(Protocol):
+    """A TaskResult, as far as it is compared."""
+
+    @property
+    def messages(self) -> Any:
+        """What was said, oldest first."""
+        ...
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why it ended."""
+        ...
+
+
+class replay:  # noqa: N801 - it reads as a verb: with replay(cassette) as tape
+    """Let models and tools answer as they did when a cassette was recorded, in a `with` block.
+
+    Start runtimes inside the block: what a runtime handles that was started before it is not replayed. No model and no tool
+    is asked, and nothing is paid. People are asked as usual.
+
+    ```python
+    with replay(Cassette.load("run.jsonl")) as tape:
+        result = await team.run(task=tape.cassette.task)
+        tape.check(result)
+    ```
+
+    Args:
+        cassette: the run.
+
+    Raises:
+        CassetteDifferenceError: at the end of the block: an agent asked for something else than it did then, or for less.
+    """
+
+    def __init__(self, cassette: Cassette) -> None:
+        self.cassette = cassette
+        self._left: dict[tuple[str, TakeKind], list[Take]] = defaultdict(list)
+        self._asked: dict[tuple[str, TakeKind], int] = defaultdict(int)
+        self._difference: CassetteDifferenceError | None = None
+        for take in cassette.takes:
+            self._left[take.agent, take.kind].append(take)
+
+    def check(self, result: Finished) -> None:
+        """Compare what was said.
+
+        Raises:
+            CassetteDifferenceError: the first message that differs, or how the run has ended.
+        """
+        then, now = list(self.cassette.transcript), said_in(result.messages)
+        for number, (was, is_now) in enumerate(zip(then, now, strict=False), 1):
+            if was != is_now:
+                text = f"{is_now.source!r} says {is_now.text!r} where {was.source!r} said {was.text!r}"
+                raise CassetteDifferenceError("", f"message {number}", text)
+        if len(then) != len(now):
+            raise CassetteDifferenceError("", "its end", f"{len(now)} messages instead of {len(then)}")
+        if result.stop_reason != self.cassette.stop_reason:
+            text = f"it stops with {result.stop_reason!r}, and did with {self.cassette.stop_reason!r}"
+            raise CassetteDifferenceError("", "its end", text)
+
+    def answer_to(self, agent: str, kind: TakeKind, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer that was recorded; see `Player`."""
+        left = self._left[agent, kind]
+        self._asked[agent, kind] += 1
+        for number, take in enumerate(left):
+            if take.request == request and take.answer is not None:
+                del left[number]
+                return take.answer
+        what = f"request {self._asked[agent, kind]} to its {kind}"
+        error = CassetteDifferenceError(agent, what, _difference(left[0] if left else None, request))
+        self._difference = self._difference or error
+        raise error
+
+    def __enter__(self) -> Self:
+        self._token = player_here.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        player_here.reset(self._token)
+        if self._difference is not None and error is not self._difference:
+            raise self._difference from error
+        if error is not None:
+            return
+        for (agent, of), left in self._left.items():
+            if left:
+                text = f"it was asked {len(left)} times more in the recorded run, first with {_shown(left[0].request)}"
+                raise CassetteDifferenceError(agent, f"the end of its {of}'s work", text)
+
+
+def _difference(take: Take | None, request: dict[str, Any]) -> str:
+    if take is None:
+        return f"it asks with {_shown(request)}, and the recorded run has no more of them"
+    if take.request == request:
+        return "its answer was too large to be recorded"
+    then, now = take.request, request
+    for number, (was, is_now) in enumerate(
+        zip(then.get("messages", ()), now.get("messages", ()), strict=False)
+    ):
+        if was != is_now:
+            return f"message {number + 1} of {len(now['messages'])} is another one; {_beside(then, now)}"
+    if len(then.get("messages", ())) != len(now.get("messages", ())):
+        return (
+            f"it has {len(now['messages'])} messages instead of {len(then['messages'])}; {_beside(then, now)}"
+        )
+    if then.get("tools") != now.get("tools"):
+        return f"it offers the tools {now.get('tools')} instead of {then.get('tools')}"
+    return f"{_shown(now)} instead of {_shown(then)}"
+
+
+def _beside(then: dict[str, Any], now: dict[str, Any]) -> str:
+    return f"it ends with {now['last']!r}, and did with {then['last']!r}"
+
+
+def _shown(request: dict[str, Any]) -> str:
+    if "name" in request:
+        return f"{request['name']}({request['arguments']})"
+    return repr(request.get("last", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +224,150 @@ class Cassette:
 def said_in(messages: Sequence[Any]) -> list[Said]:
     """The transcript of a result's messages."""
     return [Said(str(message.source), str(message.to_text())) for message in messages]
+
+
+VERSION: Final = 1
+LONGEST: Final = 200  # characters of what is wrong
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Head(_Line):
+    """The first line.
+
+    Attributes:
+        cassette: Version of the format.
+        team: Name of the team.
+        task: What it was to do, as text.
+        stop_reason: Why the run ended.
+        takes: How many follow.
+        said: How many messages follow them; None: it was written when this was not counted.
+    """
+
+    cassette: Literal[1]
+    team: str
+    task: str
+    stop_reason: str | None
+    takes: int
+    said: int | None = None
+
+
+class SaidLine(_Line):
+    """A message of the transcript, as a line."""
+
+    source: str
+    text: str
+
+
+class _ModelRequest(_Line):
+    messages: list[str]
+    tools: list[str]
+    last: str
+
+
+class _ToolRequest(_Line):
+    name: str
+    arguments: str
+
+
+class _ToolAnswer(_Line):
+    name: str
+    result: list[dict[str, Any]]
+
+
+def read_lines(text: str) -> tuple[Head, Sequence[Take], Sequence[SaidLine]]:
+    """The lines of a cassette.
+
+    Raises:
+        CassetteError: One of them is none, or some are missing; it says which (a ValueError).
+    """
+    # Not `splitlines`: it also parts lines within texts, at U+2028 and others that JSON leaves as they are.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise CassetteError("it is empty")
+    head = _head(*lines[0])
+    takes = [_take(*line) for line in lines[1 : head.takes + 1]]
+    said = [_read(SaidLine, *line) for line in lines[head.takes + 1 :]]
+    for what, found, expected in (("takes", len(takes), head.takes), ("messages", len(said), head.said)):
+        if expected is not None and found != expected:
+            raise CassetteError(f"it has {found} of its {expected} {what}: it was cut off, or edited")
+    return head, takes, said
+
+
+def _head(number: int, line: str) -> Head:
+    found = _parsed(number, line)
+    version = found.get("cassette") if isinstance(found, dict) else None
+    if isinstance(version, int) and version != VERSION:
+        raise CassetteError(f"it is of version {version}, and {VERSION} is known here")
+    head = _checked(Head, number, found)
+    if head.takes < 0:
+        raise CassetteError(f"line {number}: takes={head.takes} can't be")
+    return head
+
+
+def _take(number: int, line: str) -> Take:
+    take = _read(Take, number, line)
+    is_model = take.kind == "model"
+    _checked(_ModelRequest if is_model else _ToolRequest, number, take.request, "request")
+    if take.answer is not None:
+        _checked(CreateResult if is_model else _ToolAnswer, number, take.answer, "answer")
+    return take
+
+
+def _read(cls: type[T], number: int, line: str) -> T:
+    return _checked(cls, number, _parsed(number, line))
+
+
+def _parsed(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise CassetteError(f"line {number} is no JSON: {error.msg}, at character {error.colno}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise CassetteError(f"line {number} is no JSON: {str(error)[:LONGEST]}") from error
+    except RecursionError as error:
+        raise CassetteError(f"line {number} has lists in lists without end") from error
+
+
+def _checked(cls: type[T], number: int, value: Any, part: str = "") -> T:
+    try:
+        return cls.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, (*([part] if part else []), *first["loc"])))
+        at = f" at {where!r}" if where else ""
+        raise CassetteError(f"line {number}{at}: {first['msg']}"[:LONGEST]) from error
+
+
+class CassetteError(ActorError, ValueError):
+    """A cassette can't be made or read."""
+
+    template = "This is no cassette that can be used: {reason}."
+
+    reason: str
+
+
+class CassetteDifferenceError(ActorError, AssertionError):
+    """A run does something else than the recorded one.
+
+    Attributes:
+        agent: who; "": the transcript differs.
+        what: which request of this agent, or which message.
+        difference: what is different.
+    """
+
+    template = "The run differs from its cassette at {what}{by}: {difference}."
+    permanent = True
+
+    agent: str
+    what: str
+    difference: str
+
+    @property
+    def by(self) -> str:
+        """Of whom."""
+        return f" of {self.agent!r}" if self.agent else ""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 
 try:
     import pytest
@@ -14,7 +14,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingPackageError(str(error.name), "testing") from None
 
-from callboard.broker.redis.server.embedded import EmbeddedServer
+from callboard.broker.redis.embedded import EmbeddedServer
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .harness import Harness

@@ -12,21 +12,20 @@ from typing import Any, Self, overload
 
 from pydantic import BaseModel, model_validator
 
-from callboard.annotations import local_scope
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
+from callboard.core.handlers import local_scope
 from callboard.foundation.component import (
     Component,
     NotDumpableError,
 )
-from callboard.foundation.threads import in_thread
+from callboard.foundation.tasks import in_thread
 
 from .approval import NeedsApproval
 from .base import BaseTool
-from .context import current_tool_context
+from .call import IfUnknown, current_tool_context
 from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
-from .importing import allowed_modules, import_function, path_of
-from .signatures import FunctionSignature, Injected, name_of, plain_function, read_signature
-from .unknown import IfUnknown
+from .named_functions import allowed_modules, import_function, path_of
+from .schema import FunctionSignature, Injected, name_of, plain_function, read_signature
 
 
 class FunctionToolConfig(BaseModel):

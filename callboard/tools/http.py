@@ -1,16 +1,26 @@
-"""A tool that is an HTTP request."""
+"""A tool that is an HTTP request: addresses that it may reach, the request, redirects and the answer.
+
+A name is looked up once for each request and the connection goes to an address that was checked, so that a name server
+which answers differently the second time (DNS rebinding) gains nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import json
+import re
+import socket
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from pydantic import BaseModel
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
+from callboard.foundation import MissingPackageError
 from callboard.foundation.component import (
     Component,
     ComponentNotAllowedError,
@@ -18,8 +28,8 @@ from callboard.foundation.component import (
     harmless,
     permissions,
 )
-from callboard.foundation.errors import MissingPackageError
-from callboard.foundation.json_texts import read_json
+from callboard.foundation.texts import read_json
+from callboard.memory.errors import ImageError
 from callboard.memory.llm_messages import Image
 
 from .base import BaseTool
@@ -28,19 +38,259 @@ from .errors import (
     HttpConnectionError,
     HttpHostError,
     HttpStatusError,
+    ToolArgumentsError,
     ToolDeclarationError,
     ToolTimeoutError,
 )
-from .http_addresses import addresses_of
-from .http_answer import read_answer
-from .http_request import DEFAULT_PORTS, PLACEHOLDER, HttpRequest, build_target
-from .json_model import given_arguments, model_from_schema
-from .schema import ParametersSchema, to_parameters
+from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
+
+
+NAT64: Final = IPv6Network("64:ff9b::/96")
+NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
+COMPATIBLE: Final = IPv6Network("::/96")
+
+
+async def addresses_of(host: str, port: int, *, allow_private: bool) -> list[str]:
+    """The addresses of a host, checked.
+
+    Args:
+        host: A name or an address.
+        port: The port of the request.
+        allow_private: Also take addresses outside the public internet.
+
+    Raises:
+        HttpHostError: One of them is not public. One is enough: who mixes them is up to something.
+        HttpConnectionError: The name is not known.
+    """
+    found = await lookup(host, port)
+    if not allow_private:
+        for address in found:
+            if not is_public(address):
+                raise HttpHostError(
+                    host,
+                    f"{host} has the address {address}, which is private, local or reserved; no request was sent. "
+                    "The person who runs this tool can allow it with HttpLimits(allow_private=True)",
+                )
+    return found
+
+
+async def lookup(host: str, port: int) -> list[str]:
+    """The addresses that the system knows for a host, each once.
+
+    Raises:
+        HttpConnectionError: None.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError) as error:
+        raise HttpConnectionError(host, f"its address is not known ({error})") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def is_public(address: str) -> bool:
+    """True for an address of the public internet.
+
+    IPv6 addresses that stand for an IPv4 one (mapped, NAT64, 6to4, Teredo) are judged by that one.
+    """
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv4Address):
+        return _is_public_v4(found)
+    inner = _inner(found)
+    if inner is not None:
+        return _is_public_v4(inner)
+    return found.is_global and not found.is_multicast and found not in NAT64_LOCAL and found not in COMPATIBLE
+
+
+def _is_public_v4(address: IPv4Address) -> bool:
+    return address.is_global and not address.is_multicast
+
+
+def _inner(address: IPv6Address) -> IPv4Address | None:
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address in NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.sixtofour is not None:
+        return address.sixtofour
+    return address.teredo[1] if address.teredo is not None else None
+
+
+PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+BODY_METHODS: Final = ("POST", "PUT", "PATCH")
+CHANGES_METHOD: Final = (301, 302, 303)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH or DELETE.
+        scheme: http or https.
+        host: Name or address, without brackets.
+        port: The port.
+        target: Path and query, encoded.
+        headers: The headers to send.
+        body: JSON; None: none.
+    """
+
+    method: str
+    scheme: str
+    host: str
+    port: int
+    target: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as in a URL and in the header Host."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def redirected(self, status: int, location: str) -> HttpRequest:
+        """The request that a redirect asks for. Headers do not go to another origin.
+
+        Raises:
+            HttpAnswerError: It leads nowhere, to something other than HTTP, from https to http, or to a port that
+                is neither the one of this request nor the usual one.
+        """
+        try:
+            there = urlsplit(urljoin(f"{self.scheme}://{self.authority}{self.target}", location))
+            port = there.port
+        except ValueError as error:
+            raise HttpAnswerError(f"its redirect was not followed: it names no address ({error})") from error
+        if there.scheme not in DEFAULT_PORTS or not there.hostname:
+            raise HttpAnswerError("its redirect was not followed: it does not lead to http or https")
+        if self.scheme == "https" and there.scheme == "http":
+            raise HttpAnswerError("its redirect was not followed: it leads from https to http")
+        port = port or DEFAULT_PORTS[there.scheme]
+        if port not in (self.port, DEFAULT_PORTS[there.scheme]):
+            raise HttpAnswerError(f"its redirect was not followed: it leads to the port {port}")
+        target = quote(there.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        if there.query:
+            target += "?" + quote(there.query, safe="/%:@!$&'()*+,;=~-._?")
+        moved = replace(self, scheme=there.scheme, host=there.hostname, port=port, target=target)
+        if moved.origin != self.origin:
+            moved = replace(moved, headers={})
+        if status == 303 or (status in CHANGES_METHOD and self.method == "POST"):
+            moved = replace(moved, method="GET", body=None)
+        return moved
+
+
+def build_target(
+    path: str, method: str, query_params: Collection[str], arguments: Mapping[str, Any], tool: str
+) -> tuple[str, bytes | None]:
+    """Path and query, and the body.
+
+    Args:
+        path: The template: ``{name}`` stands for an argument.
+        method: POST, PUT and PATCH send the other arguments as JSON, GET and DELETE in the query.
+        query_params: Arguments that go into the query in any case.
+        arguments: By name, as plain data.
+        tool: Name of the tool, for the error.
+
+    Raises:
+        ToolArgumentsError: One for the path is missing, or would lead somewhere else (a ValueError).
+    """
+    rest = dict(arguments)
+
+    def fill(found: re.Match[str]) -> str:
+        return _segment(found[1], rest.pop(found[1], None), tool)
+
+    target = PLACEHOLDER.sub(fill, path)
+    in_query = {
+        name: rest.pop(name) for name in list(rest) if name in query_params or method not in BODY_METHODS
+    }
+    if in_query:
+        pairs = [(name, _plain(item)) for name, value in in_query.items() for item in _items(value)]
+        target += ("&" if "?" in target else "?") + urlencode(pairs, quote_via=quote)
+    if method not in BODY_METHODS:
+        return target, None
+    return target, json.dumps(rest, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _segment(name: str, value: Any, tool: str) -> str:
+    """A value as one segment of a path; it can't become several, or lead upwards."""
+    text = "" if value is None else _plain(value)
+    if text in ("", ".", ".."):
+        raise ToolArgumentsError(tool, (f"{name}: it is part of a path and can't be {text!r}",))
+    return quote(text.encode("utf-8", "replace"), safe="")
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _plain(value: Any) -> str:
+    """A value in a path or a query: text as it is, everything else as JSON has it."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode()
+
+
+CONTROLS: Final = re.compile("[\0-\x06\x0e-\x1a]")  # no text has them
+SVG: Final = "image/svg+xml"
+UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
+OLD: Final = "cp1252"  # what texts of servers that name no character set are in, when they are not UTF-8
+
+
+def read_answer(body: bytes, media_type: str, charset: str | None) -> str | Image:
+    """What an answer holds.
+
+    Args:
+        body: Its bytes.
+        media_type: As the server names it, without parameters; "": it names none.
+        charset: The character set that the server names; None: none.
+
+    Returns:
+        A text, or an image of one of the formats that models take.
+
+    Raises:
+        HttpAnswerError: It is neither; the error says what it is and how large.
+    """
+    media_type = media_type.lower()
+    if media_type in UNKNOWN or (media_type.startswith("image/") and media_type != SVG):
+        image = _image(body)
+        if image is not None:
+            return image
+    text = _text(body, media_type, charset)
+    if text is None or CONTROLS.search(text):
+        kind = media_type or "of no type"
+        raise HttpAnswerError(f"it is binary ({kind}, {len(body):,} bytes), which can't be shown as text")
+    return text
+
+
+def _image(body: bytes) -> Image | None:
+    try:
+        return Image.from_bytes(body)
+    except ImageError:
+        return None
+
+
+def _text(body: bytes, media_type: str, charset: str | None) -> str | None:
+    """None: it is in no known character set."""
+    if charset is not None:
+        try:
+            return body.decode(charset, "replace")
+        except LookupError as error:
+            raise HttpAnswerError(f"its character set is unknown ({error})") from error
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body.decode(OLD, "replace") if media_type.startswith("text/") else None
+
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 SHOWN: Final = 2_000  # characters of an error's body that the model is shown

@@ -7,12 +7,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 
 from .base import BaseTool
 from .errors import NotAToolError
-from .json_model import given_arguments, model_from_schema
-from .schema import ParametersSchema, to_parameters
+from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
 
 
 @runtime_checkable

@@ -1,37 +1,404 @@
-"""The tools of an MCP server as a workbench."""
+"""Tools of an MCP server as a workbench: the server's address, the session with it, and the workbench as plain data."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import importlib
 import json
-from collections.abc import Mapping
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import PurePath
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TextIO
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from callboard.cancellation import CancellationToken
-from callboard.foundation.component import Component
+from callboard.core.cancellation import CancellationToken
+from callboard.foundation import MissingPackageError
+from callboard.foundation.component import (
+    Component,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    harmless,
+    is_secret_name,
+    permissions,
+)
 from callboard.memory.llm_messages import FunctionCall, Image
 
-from .asked import name_of_call, read_call
 from .base import validated
+from .call import name_of_call, read_call
 from .errors import McpConnectionError, ToolError, ToolTimeoutError, UnknownToolError
-from .limits import run_limited
-from .mcp_config import McpWorkbenchConfig, params_of, written
-from .mcp_params import McpServerParams, StdioServerParams, StreamableHttpServerParams
-from .mcp_session import McpSession
-from .overrides import Overrides, ToolOverride
-from .results import ImageResultContent, ResultContent, TextResultContent, ToolResult, error_result, texts
 from .schema import ToolSchema, to_parameters
-from .sizes import DEFAULT_LIMITS, ResultLimits
-from .workbench import Workbench
+from .static import Overrides, ToolOverride, run_limited
+from .workbench import (
+    DEFAULT_LIMITS,
+    ImageResultContent,
+    ResultContent,
+    ResultLimits,
+    TextResultContent,
+    ToolResult,
+    Workbench,
+    error_result,
+    texts,
+)
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult, ContentBlock, Tool as McpTool
 
-__all__ = ["McpWorkbench", "StdioServerParams", "StreamableHttpServerParams"]
+
+class StdioServerParams(BaseModel):
+    """A server that is started as a process and spoken to through its standard input and output.
+
+    Attributes:
+        command: The program.
+        args: Its arguments.
+        env: Added to the few environment variables that it inherits (such as PATH and HOME).
+        cwd: Its folder; None: the current one.
+        encoding: Of its texts.
+        encoding_error_handler: The treatment of bytes that can't be decoded, as in `str.encode`.
+        read_timeout_seconds: The longest time of a call. AutoGen has 5 seconds, which is too short for many tools.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["StdioServerParams"] = "StdioServerParams"
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+    encoding: str = "utf-8"
+    encoding_error_handler: Literal["strict", "ignore", "replace"] = "strict"
+    read_timeout_seconds: float = 30.0
+
+    @property
+    def label(self) -> str:
+        """Its name in errors: the program, without arguments, which may hold secrets."""
+        return PurePath(self.command).name
+
+
+class StreamableHttpServerParams(BaseModel):
+    """A server that is spoken to by streamable HTTP.
+
+    Attributes:
+        url: Its endpoint.
+        headers: Sent with every request.
+        timeout: Seconds for connecting and sending, and until a call's answer is there.
+        sse_read_timeout: Seconds without anything from the server after which a stream counts as broken.
+        terminate_on_close: Tell the server when the session ends.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["StreamableHttpServerParams"] = "StreamableHttpServerParams"
+    url: str
+    headers: Mapping[str, str] | None = None
+    timeout: float = 30.0
+    sse_read_timeout: float = 300.0
+    terminate_on_close: bool = True
+
+    @property
+    def read_timeout_seconds(self) -> float:
+        """The longest time that a call may take."""
+        return self.timeout
+
+    @property
+    def label(self) -> str:
+        """Its name in errors: the address, without credentials and query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+McpServerParams = StdioServerParams | StreamableHttpServerParams
+
+KEPT: Final = 2_000  # bytes of its end
+CHUNK: Final = 65_536  # bytes
+PATIENCE: Final = 1.0  # seconds that the rest of it may take to arrive once the process has ended
+STDERR: Final = 2
+
+
+class StderrTail:
+    """A pipe for the standard error of a process.
+
+    A thread reads it, and not the event loop: what it is passed on to may be a terminal that stands still. As a context
+    manager it ends its half of the pipe; the thread ends with the last process that has the other one.
+
+    Attributes:
+        file: The end for the process.
+    """
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe()
+        self.file: TextIO = os.fdopen(write, "w")
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._pass_on, name="callboard-mcp-stderr", daemon=True)
+        self._thread.start()
+
+    def begun(self) -> None:
+        """The process has its end: without ours the pipe ends when the process does."""
+        self.file.close()
+
+    async def text(self) -> str:
+        """The last lines, once the process has ended; "" when it said nothing."""
+        await asyncio.to_thread(self._thread.join, PATIENCE)
+        return bytes(self._kept).decode(errors="replace").strip()
+
+    def _pass_on(self) -> None:
+        with os.fdopen(self._read, "rb", buffering=0) as pipe:
+            while data := pipe.read(CHUNK):
+                self._kept += data
+                del self._kept[:-KEPT]
+                with contextlib.suppress(OSError):  # our own standard error may be closed
+                    os.write(STDERR, data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+
+
+logger = logging.getLogger("callboard.actors")
+
+CLOSING: Final = 10.0  # seconds that a server gets to end before its task is cancelled
+
+
+@dataclass(slots=True)
+class ProcessEnd:
+    """How the process of a server ended; nothing while it runs, and of a server without one.
+
+    Attributes:
+        status: Its exit status, negative for a signal.
+        stderr: The end of what it said on its standard error.
+    """
+
+    status: int | None = None
+    stderr: str = ""
+
+
+class McpSession:
+    """A connection.
+
+    The `mcp` package ties a connection to the task that opened it, so one task opens it, waits, and closes it; calls
+    may come from any task.
+
+    Args:
+        params: The server.
+    """
+
+    def __init__(self, params: McpServerParams) -> None:
+        self._params = params
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+        self._end = ProcessEnd()
+
+    async def open(self, timeout: float) -> Client:
+        """Connect, and greet the server.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            McpConnectionError: There is no such server, it ends at once, does not answer in time, or refuses.
+            MissingPackageError: `mcp` is not installed (an ImportError).
+        """
+        try:
+            # It takes a second or two, in which other agents of this process go on.
+            await asyncio.to_thread(importlib.import_module, "mcp")
+        except ModuleNotFoundError:
+            raise MissingPackageError("mcp", "mcp") from None
+        # In an empty context: it outlives the handler that happens to need it first.
+        self._task = asyncio.create_task(self._hold(), context=contextvars.Context(), name="callboard-mcp")
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._ready)
+        except TimeoutError as error:
+            await self.close()
+            # Without its exit status: it is we who have ended it.
+            reason = f"no answer within {timeout:g} s"
+            raise McpConnectionError(self._params.label, reason, stderr=self._end.stderr) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End the connection, and the server's process if there is one."""
+        self._closing.set()
+        task = self._task
+        if task is None:
+            return
+        if not self._ready.done() or self._ready.cancelled():
+            task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=CLOSING)
+        if not done:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def _transport(self) -> Any:
+        params = self._params
+        return _stdio(params, self._end) if isinstance(params, StdioServerParams) else _http(params)
+
+    async def _hold(self) -> None:
+        from mcp import Client
+
+        try:
+            async with Client(self._transport()) as client:
+                self._ready.set_result(client)
+                await self._closing.wait()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - transports raise all kinds of errors, in groups
+            reason = _reason(error)
+            if not self._ready.done():
+                self._ready.set_exception(
+                    McpConnectionError(self._params.label, reason, self._end.status, self._end.stderr)
+                )
+            else:
+                logger.warning(
+                    "the connection to the MCP server %s ended badly: %s", self._params.label, reason
+                )
+        finally:
+            if not self._ready.done():
+                self._ready.cancel()
+
+
+@asynccontextmanager
+async def _stdio(params: StdioServerParams, end: ProcessEnd) -> AsyncIterator[Any]:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    server = StdioServerParameters(
+        command=params.command,
+        args=list(params.args),
+        env=dict(params.env) if params.env is not None else None,
+        cwd=params.cwd,
+        encoding=params.encoding,
+        encoding_error_handler=params.encoding_error_handler,
+    )
+    with StderrTail() as tail:
+        client = stdio_client(server, errlog=tail.file)
+        process: Any = None
+        try:
+            async with client as streams:
+                tail.begun()
+                process = _process_of(client)
+                yield streams
+        finally:
+            end.status = getattr(process, "returncode", None)
+            tail.begun()
+            end.stderr = await tail.text()
+
+
+def _process_of(client: Any) -> Any:
+    """The process that `stdio_client` has started; None when it can't be found, for nothing public leads there."""
+    frame = getattr(getattr(client, "gen", None), "ag_frame", None)
+    return None if frame is None else frame.f_locals.get("process")
+
+
+@asynccontextmanager
+async def _http(params: StreamableHttpServerParams) -> AsyncIterator[Any]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    timeout = httpx2.Timeout(params.timeout, read=params.sse_read_timeout)
+    async with (
+        httpx2.AsyncClient(headers=dict(params.headers or {}), timeout=timeout) as client,
+        streamable_http_client(
+            params.url, http_client=client, terminate_on_close=params.terminate_on_close
+        ) as streams,
+    ):
+        yield streams
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost error of a group, in a sentence."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
+
+
+NAME: Final = "McpWorkbench"
+
+
+class McpWorkbenchConfig(BaseModel):
+    """An McpWorkbench as plain data; its fields are the arguments of McpWorkbench.
+
+    Attributes:
+        env_names: variables of the environment that the server gets where the config is loaded: those whose values are
+            secrets are in no dump.
+        model_client: AutoGen's, by which a server may ask a model; we have nothing like it, and refuse it.
+    """
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    server_params: Annotated[McpServerParams, Field(discriminator="type")]
+    tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
+    connect_timeout: float = 30.0
+    limits: ResultLimits = DEFAULT_LIMITS
+    env_names: list[str] = Field(default_factory=list)
+    model_client: dict[str, Any] | None = None
+
+    @field_validator("model_client")
+    @classmethod
+    def _no_sampling(cls, given: object) -> None:
+        if given is not None:
+            raise ValueError("servers can't ask a model here: leave it out")
+
+
+def written(
+    params: McpServerParams,
+    overrides: Mapping[str, ToolOverride],
+    connect_timeout: float,
+    limits: ResultLimits,
+) -> McpWorkbenchConfig:
+    """A workbench as plain data, without secrets.
+
+    Raises:
+        NotDumpableError: an argument of the program is a secret by its name (a TypeError).
+    """
+    names: list[str] = []
+    if isinstance(params, StdioServerParams):
+        secret = next((one for one in params.args if one.startswith("-") and is_secret_name(one)), None)
+        if secret is not None:
+            option = secret.partition("=")[0]
+            raise NotDumpableError(NAME, f"{option} may be a secret: give it to the server in env")
+        names = [name for name in params.env or () if is_secret_name(name)]
+        params = params.model_copy(update={"env": harmless(params.env)})
+    else:
+        params = params.model_copy(update={"headers": harmless(params.headers)})
+    return McpWorkbenchConfig(
+        server_params=params,
+        tool_overrides=dict(overrides),
+        connect_timeout=connect_timeout,
+        limits=limits,
+        env_names=names,
+    )
+
+
+def params_of(config: McpWorkbenchConfig) -> McpServerParams:
+    """The server that a config describes.
+
+    Raises:
+        ComponentNotAllowedError: it is a program that the caller did not allow (a ValueError).
+    """
+    params = config.server_params
+    if not isinstance(params, StdioServerParams):
+        return params
+    if params.command not in permissions().commands:
+        raise ComponentNotAllowedError(f"starting the program {params.command}", "commands", params.command)
+    found = {name: os.environ[name] for name in config.env_names if name in os.environ}
+    return params.model_copy(update={"env": {**(params.env or {}), **found} or None})
+
 
 PAGES: Final = 100  # pages of a list of tools; a server that always has one more is stopped there
 LABEL: Final = "tools/list"

@@ -10,17 +10,17 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, create_model
 
 from callboard.broker.ids import AgentId
-from callboard.cancellation import CancellationToken
-from callboard.context import MessageHandlerContext
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import MessageHandlerContext
+from callboard.core.protocol import AgentRuntime
+from callboard.core.subscriptions import AgentInstantiationContext
 from callboard.errors import OutsideContextError
-from callboard.instantiation import AgentInstantiationContext
-from callboard.protocol import AgentRuntime
 
 from .base import Tool
-from .context import current_tool_context
+from .call import current_tool_context
 from .errors import ToolContextError
-from .results import ToolResult
 from .schema import ToolSchema
+from .workbench import ToolResult
 
 SLOTS: Final = 256
 """Agent keys over which the calls are spread: so many can run at once, each agent runs one at a time."""

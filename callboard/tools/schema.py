@@ -1,15 +1,72 @@
-"""JSON schemas of tools: from pydantic models, with references resolved, and checked for strict mode."""
+"""JSON schemas of tools: from functions and pydantic models, and pydantic models from them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from typing import Any, NotRequired, TypedDict
+import functools
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from .errors import StrictSchemaError
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import MessageContext
+
+from .errors import StrictSchemaError, ToolDeclarationError
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+MAX_DESCRIPTION: Final = 1024  # characters; the limit of OpenAI's API
+
+
+def check_name(name: str) -> str:
+    """The name, if model APIs take it as that of a function.
+
+    Raises:
+        ToolDeclarationError: They don't (a ValueError).
+    """
+    if not NAME.match(name) or keyword.iskeyword(name):
+        raise ToolDeclarationError(
+            repr(name[:80]),
+            "its name may have a letter or '_', then up to 63 letters a-z, digits and '_', and is no Python keyword",
+        )
+    return name
+
+
+def check_description(name: str, description: str) -> str:
+    """The description of a tool, if it is not too long.
+
+    Raises:
+        ToolDeclarationError: It has more than 1,024 characters (a ValueError).
+    """
+    if len(description) > MAX_DESCRIPTION:
+        raise ToolDeclarationError(
+            name,
+            f"its description has {len(description):,} characters: at most {MAX_DESCRIPTION:,} are allowed",
+        )
+    return description
+
 
 _Definitions = TypedDict("_Definitions", {"$defs": NotRequired[dict[str, Any]]})
 
@@ -179,3 +236,394 @@ def _close_object(node: dict[str, Any], where: str) -> Iterator[str]:
     elif where and not properties:
         yield f"{where} lists no fields"
     node["additionalProperties"] = False
+
+
+HEADS: Final = frozenset({"Args:", "Arguments:", "Parameters:"})
+ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+
+
+def described_parameters(docstring: str | None) -> dict[str, str]:
+    """Parameter -> its description, in one line; of those that an ``Args:`` section describes.
+
+    Args:
+        docstring: Of a function, as it is written; None: it has none.
+    """
+    found: dict[str, list[str]] = {}
+    depth: int | None = None  # of the names in the section; deeper lines go on with a description
+    current: list[str] = []
+    for line in _section(inspect.cleandoc(docstring or "")):
+        indent = len(line) - len(line.lstrip())
+        depth = indent if depth is None else depth
+        entry = ENTRY.fullmatch(line.strip()) if indent <= depth else None
+        if entry is not None:
+            current = found[entry[1]] = [entry[2]]
+        else:
+            current.append(line.strip())
+    return {name: " ".join(filter(None, lines)) for name, lines in found.items() if any(lines)}
+
+
+def _section(text: str) -> list[str]:
+    """The lines below ``Args:`` that belong to it."""
+    lines = text.splitlines()
+    start = next((number for number, line in enumerate(lines, 1) if line in HEADS), len(lines))
+    section: list[str] = []
+    for line in lines[start:]:
+        if line and not line[0].isspace():
+            break
+        if line.strip():
+            section.append(line)
+    return section
+
+
+NONE: Final = inspect.Parameter.empty
+_INJECTED: Final[Mapping[str, Any]] = {
+    "MessageContext": MessageContext,
+    "CancellationToken": CancellationToken,
+}
+
+
+class Injected(Enum):
+    """An argument that a function is given and that the model never sees."""
+
+    TOKEN = "cancellation_token"  # noqa: S105 - no password
+    CONTEXT = "ctx"
+    OPTIONAL_CONTEXT = "ctx or None"
+    KEY = "idempotency_key"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """The signature of a function: the arguments that come from the model, and those that we add.
+
+    Attributes:
+        name: The function's own name.
+        model: One field for each argument that the model may give.
+        fields: Parameter -> field of the model.
+        injected: Parameter -> what it is given.
+        positional: The parameters that can't be given by name, in order.
+        returns: What it returns, without what Annotated says of it; Any without an annotation.
+    """
+
+    name: str
+    model: type[BaseModel]
+    fields: Mapping[str, str]
+    injected: Mapping[str, Injected]
+    positional: tuple[str, ...]
+    returns: Any
+
+    def arguments(
+        self, args: BaseModel, token: CancellationToken, ctx: MessageContext | None, key: str | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and named arguments for one call."""
+        values = {name: _value(args, name, field) for name, field in self.fields.items()}
+        given = {Injected.TOKEN: token, Injected.KEY: key}
+        for name, what in self.injected.items():
+            values[name] = given.get(what, ctx)
+        return [values.pop(name) for name in self.positional], values
+
+    @property
+    def needs_context(self) -> bool:
+        """True if it can't be called without a MessageContext."""
+        return Injected.CONTEXT in self.injected.values()
+
+
+def _value(args: BaseModel, name: str, field: str) -> Any:
+    # Programs for AutoGen pass models of their own, whose fields have the names of the parameters.
+    return getattr(args, field) if hasattr(args, field) else getattr(args, name)
+
+
+def read_signature(
+    function: Callable[..., Any], tool: str, scope: Mapping[str, Any] | None = None
+) -> FunctionSignature:
+    """Read a function.
+
+    Args:
+        function: Any function, method, partial or object with ``__call__``.
+        tool: The tool's name, for errors.
+        scope: Local names where it was defined, for annotations written as strings.
+
+    Raises:
+        ToolDeclarationError: It can't be a tool (a ValueError); the text says which parameter and what to write.
+    """
+    hints = _hints(function, tool, scope)
+    described = described_parameters(inspect.unwrap(plain_function(function)).__doc__)
+    injected: dict[str, Injected] = {}
+    fields: dict[str, str] = {}
+    definitions: dict[str, Any] = {}
+    positional: list[str] = []
+    parameters = inspect.signature(function).parameters
+    for parameter in parameters.values():
+        _check_kind(parameter, tool)
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(parameter.name)
+        annotation = hints.get(parameter.name, parameter.annotation)
+        what = _injection(parameter.name, annotation)
+        if what is not None:
+            injected[parameter.name] = what
+            continue
+        if annotation is NONE:
+            raise ToolDeclarationError(
+                tool, f"give the parameter {parameter.name!r} a type: {parameter.name}: str"
+            )
+        fields[parameter.name] = field = _field_name_of_parameter(parameter.name, len(fields))
+        definitions[field] = _definition(parameter, field, annotation, described.get(parameter.name))
+    return FunctionSignature(
+        name=tool,
+        model=_model(tool, definitions),
+        fields=fields,
+        injected=injected,
+        positional=tuple(positional),
+        returns=_plain_type(hints.get("return", Any)),
+    )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, of what a partial calls, or of an object's class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def plain_function(function: Callable[..., Any]) -> Any:
+    """The function that has the annotations: inside partials and decorators, or ``__call__`` of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isclass(function) or inspect.isroutine(function):
+        return function
+    return type(function).__call__
+
+
+def _hints(function: Callable[..., Any], tool: str, scope: Mapping[str, Any] | None) -> dict[str, Any]:
+    plain = inspect.unwrap(plain_function(function))
+    known = {**_INJECTED, **getattr(plain, "__globals__", {})}
+    try:
+        return get_type_hints(plain, known, dict(scope) if scope else None, include_extras=True)
+    except NameError as error:
+        reason = (
+            f"the name {error.name!r} in its annotations can't be found. Define or import it at the top level of its "
+            "module, not only for type checkers"
+        )
+        raise ToolDeclarationError(tool, reason) from error
+    except (TypeError, SyntaxError) as error:
+        raise ToolDeclarationError(tool, f"its annotations can't be read: {error}") from error
+
+
+def _check_kind(parameter: inspect.Parameter, tool: str) -> None:
+    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+        reason = (
+            f"a model can't be told what {stars}{parameter.name} takes: name every argument, or take a list"
+        )
+        raise ToolDeclarationError(tool, reason)
+
+
+def _injection(name: str, annotation: Any) -> Injected | None:
+    """The kind of argument that we add for a parameter; None if the model gives it."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    is_union = get_origin(annotation) in (Union, UnionType)
+    classes = get_args(annotation) if is_union else (annotation,)
+    if CancellationToken in classes or name == "cancellation_token":
+        return Injected.TOKEN
+    if name == "idempotency_key":
+        return Injected.KEY
+    if MessageContext in classes:
+        return Injected.OPTIONAL_CONTEXT if NoneType in classes else Injected.CONTEXT
+    return None
+
+
+def _field_name_of_parameter(parameter: str, number: int) -> str:
+    """The parameter's own name, unless pydantic gives it a meaning."""
+    is_taken = hasattr(BaseModel, parameter) or parameter.startswith(("_", "model_"))
+    return f"argument_{number}" if is_taken else parameter
+
+
+def _definition(
+    parameter: inspect.Parameter, field: str, annotation: Any, described: str | None
+) -> tuple[Any, FieldInfo]:
+    default = ... if parameter.default is NONE else parameter.default
+    if isinstance(default, FieldInfo):
+        return annotation, default
+    # AutoGen gives the name as description and again as title, which tells a model nothing and costs tokens each time.
+    description = _description(annotation) or described
+    alias = parameter.name if field != parameter.name else None
+    return annotation, Field(default, description=description, alias=alias)
+
+
+def _plain_type(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _description(annotation: Any) -> str:
+    """The first text in Annotated, or the description of a Field in it."""
+    if get_origin(annotation) is not Annotated:
+        return ""
+    for extra in get_args(annotation)[1:]:
+        if isinstance(extra, str):
+            return extra
+        if isinstance(extra, FieldInfo) and extra.description:
+            return extra.description
+    return ""
+
+
+def _model(tool: str, definitions: Mapping[str, Any]) -> type[BaseModel]:
+    # What is not an argument is refused: a misspelt optional one would silently be its default, as in AutoGen.
+    config = ConfigDict(extra="forbid", populate_by_name=True)
+    try:
+        made: type[BaseModel] = create_model(f"{tool}args", __config__=config, **definitions)
+    except (PydanticUserError, TypeError) as error:
+        reason = re.sub(r"\s+", " ", str(error).partition(". ")[0])
+        raise ToolDeclarationError(tool, f"pydantic can't describe its arguments: {reason}") from error
+    return made
+
+
+_PLAIN: Final[Mapping[str, Any]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "null": None,
+}
+_RULES: Final[Mapping[str, str]] = {
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "pattern": "pattern",
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "minItems": "min_length",
+    "maxItems": "max_length",
+}
+
+
+def model_from_schema(schema: Mapping[str, Any], tool: str) -> type[BaseModel]:
+    """A model for the arguments that a JSON schema of an object describes.
+
+    Types, enums, unions, lists, nested objects and limits are checked; what else JSON schema has is let through.
+
+    Args:
+        schema: The schema; references inside it are resolved.
+        tool: Name of the tool.
+    """
+    return _object(dict(to_parameters(dict(schema), tool)), f"{tool}args")
+
+
+def schema_to_pydantic_model(
+    schema: Mapping[str, Any], model_name: str = "GeneratedModel"
+) -> type[BaseModel]:
+    """A pydantic model for the objects that a JSON schema describes; a name of `autogen_core.utils`.
+
+    Unlike with AutoGen's, a key that the schema does not name is refused unless `additionalProperties` allows it, and a
+    format is a note: nothing is converted.
+
+    Args:
+        schema: A schema of an object; references inside it are resolved.
+        model_name: The name of the class.
+
+    Raises:
+        ToolDeclarationError: It is of something else, or a reference leads nowhere (a ValueError).
+    """
+    if schema.get("type", "object") != "object":
+        raise ToolDeclarationError(model_name, 'its JSON schema has to be of {"type": "object"}')
+    definitions = schema.get("$defs", {})
+    for reference in _references_in(schema):
+        if reference.removeprefix("#/$defs/") not in definitions:
+            raise ToolDeclarationError(model_name, f"{reference} leads nowhere in its JSON schema")
+    return _object(dict(to_parameters(dict(schema), model_name)), model_name)
+
+
+def _references_in(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from _references_in(part)
+
+
+def _field_name_of_key(key: str, number: int, keys: Collection[str]) -> str:
+    """The key itself, unless Python or pydantic gives it a meaning."""
+    is_taken = hasattr(BaseModel, key) or key.startswith(("_", "model_")) or keyword.iskeyword(key)
+    if key.isidentifier() and not is_taken:
+        return key
+    name = f"field_{number}"
+    while name in keys:
+        name += "_"
+    return name
+
+
+def _object(node: Mapping[str, Any], name: str) -> type[BaseModel]:
+    required = node.get("required", ())
+    definitions: dict[str, Any] = {}
+    properties = node.get("properties", {})
+    for number, (key, part) in enumerate(properties.items()):
+        name_of_field = _field_name_of_key(key, number, properties)
+        annotation = _type(part, f"{name}_{key}")
+        default = part.get("default") if isinstance(part, Mapping) else None
+        if key in required:
+            definitions[name_of_field] = (annotation, Field(alias=key))
+        else:
+            # Many models write null for what they leave out.
+            definitions[name_of_field] = (annotation | None, Field(default, alias=key))
+    config = ConfigDict(extra="allow" if node.get("additionalProperties") else "forbid")
+    made: type[BaseModel] = create_model(name, __config__=config, **definitions)
+    return made
+
+
+def _type(node: Any, name: str) -> Any:
+    if not isinstance(node, Mapping):
+        return Any
+    if "enum" in node:
+        return Literal[tuple(node["enum"])] if all(map(_is_literal, node["enum"])) else Any
+    if "const" in node:
+        return Literal[node["const"]] if _is_literal(node["const"]) else Any
+    options = node.get("anyOf") or node.get("oneOf")
+    if options:
+        return reduce(or_, (_type(option, f"{name}_{i}") for i, option in enumerate(options)))
+    kind = node.get("type")
+    if isinstance(kind, list):
+        return reduce(or_, (_type({**node, "type": one}, name) for one in kind))
+    return _of_kind(kind, node, name)
+
+
+def _of_kind(kind: Any, node: Mapping[str, Any], name: str) -> Any:
+    rules = {ours: node[theirs] for theirs, ours in _RULES.items() if theirs in node and _fits(theirs, kind)}
+    if kind == "array":
+        found: Any = list[_type(node.get("items"), f"{name}_item")]  # type: ignore[misc]
+    elif kind == "object":
+        return _object(node, name) if node.get("properties") else dict[str, Any]
+    elif isinstance(kind, str) and kind in _PLAIN:
+        found = _PLAIN[kind]
+    else:
+        return Any
+    return Annotated[found, Field(**rules)] if rules else found
+
+
+def _fits(rule: str, kind: Any) -> bool:
+    if rule in ("minItems", "maxItems"):
+        return bool(kind == "array")
+    if rule in ("minLength", "maxLength", "pattern"):
+        return bool(kind == "string")
+    return kind in ("integer", "number")
+
+
+def _is_literal(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | bool)
+
+
+def given_arguments(args: BaseModel, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as plain data: those that were given, and defaults of the schema; a null for nothing is left out.
+
+    Args:
+        args: An instance of what `model_from_schema` made.
+        schema: The schema.
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    defaults = {name: part.get("default") for name, part in properties.items() if isinstance(part, Mapping)}
+    dumped = args.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    required = schema.get("required", ())
+    given = {name: value for name, value in dumped.items() if value is not None or name in required}
+    return {**{name: value for name, value in defaults.items() if value is not None}, **given}

@@ -18,9 +18,8 @@ from pydantic import BaseModel
 
 from callboard.app import App
 from callboard.broker import TopicId
-from callboard.context import MessageContext
-from callboard.handlers import event
-from callboard.routed import RoutedAgent
+from callboard.core.context import MessageContext
+from callboard.core.handlers import RoutedAgent, event
 
 from . import steps, wording
 from .errors import StraySubtaskError

@@ -13,14 +13,14 @@ from pathlib import Path
 from callboard.broker import BrokerSettings, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations.deadletters import list_letters
-from callboard.broker.redis.operations.inspect import Overview, recent
+from callboard.broker.redis.operations.entries import recent
+from callboard.broker.redis.operations.views import Overview
 from callboard.broker.redis.store import RedisStore
-from callboard.cli.board import Board, board
 from callboard.cli.exits import INTERRUPTED, CommandFailed
-from callboard.cli.fleet import Fleet, FleetPlan
+from callboard.cli.fleet import Board, Fleet, FleetPlan, board
 from callboard.cli.output import print_json, remark, say
 from callboard.cli.sessions import server_at
-from callboard.process.printing import unhindered
+from callboard.process.printer import unhindered
 from callboard.process.supervisor import RestartPolicy
 from callboard.runtime.runtime import RedisAgentRuntime
 

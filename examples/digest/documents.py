@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from callboard.memory.documents.reading import load_documents
+from callboard.memory.documents import load_documents
 
 from .markdown import title_of
 from .messages import DEFAULT_WORDS, Document, Requirements

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
 
 class StraySubtaskError(ActorError):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from callboard.broker.redis.operations.inspect import Overview
+from callboard.broker.redis.operations.views import Overview
 from callboard.cli.output import columns, duration
 from callboard.models import Spent
 
@@ -189,7 +189,7 @@ def server_cli(url: str | None) -> str:
         same = on_path is not None and Path(on_path).resolve() == own.resolve()
         words = ["callboard"] if same else [_shortest(own)]
     else:
-        words = [_shortest(Path(sys.executable)), "-m", "callboard.cli"]
+        words = [_shortest(Path(sys.executable)), "-m", "callboard"]
     return shlex.join([*words, "server", "cli", *(["--url", url] if url else [])])
 
 

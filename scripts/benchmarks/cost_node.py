@@ -80,7 +80,7 @@ async def publish(url: str, count: int, meter: Meter) -> None:
 def _as_a_worker() -> AbstractContextManager[None]:
     """What `callboard worker` puts around its work, in the checkouts where it does."""
     try:
-        from callboard.process.frozen import frozen
+        from callboard.process import frozen
     except ImportError:
         return nullcontext()
     return frozen()

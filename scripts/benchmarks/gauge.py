@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import redis
 
-from callboard.broker.redis.client.commands import Beginning
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.client.wire import Beginning
 
 
 class Worst(NamedTuple):

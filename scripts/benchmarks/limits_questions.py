@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from callboard.broker.consumer.portion import MOST_RECORDS
-from callboard.broker.delivery import Delivery
-from callboard.broker.inquiry import Inquiry
+from callboard.broker.envelope import Delivery
+from callboard.broker.mailbox import MOST_RECORDS
 from callboard.broker.outcome import Commit, Outcome, Suspend
-from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.lane import Done, as_done
+from callboard.broker.redis.client.questions import Inquiry
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, posting, topic
 
 from .gauge import Gauge

@@ -27,15 +27,13 @@ from callboard.memory import (
     MemoryMimeType,
     PersistentChromaDBVectorMemoryConfig,
 )
-from callboard.memory.documents.chunking import ChunkSettings, chunk
-from callboard.memory.embedders.default import default_embedder, quick_embedder
-from callboard.memory.embedders.limit import limit_of
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.messages import Add, MemoryChanges
-from callboard.memory_service.service import memory_service
+from callboard.memory.documents import ChunkSettings, chunk
+from callboard.memory.embedders import limit_of
+from callboard.memory.local_embedders import default_embedder, quick_embedder
+from callboard.memory_service import Add, MemoryChanges, MemoryServiceClient, memory_service
 
 if TYPE_CHECKING:
-    from callboard.memory.embedders.base import Embedder, Vectors
+    from callboard.memory.embedders import Embedder, Vectors
 
 DIMENSION = 384
 QUERIES = 500

@@ -16,7 +16,7 @@ from typing import Any
 from callboard import AgentId, App, TopicId
 from callboard.broker import BrokerSettings
 from callboard.cli.sessions import run
-from callboard.process.frozen import frozen
+from callboard.process import frozen
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .messages import Small, app, sized, small, wide_app

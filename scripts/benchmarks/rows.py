@@ -201,7 +201,7 @@ def embedded(site: Site, size: Size) -> Sample:
     code = (
         "import asyncio, time\n"
         "from pathlib import Path\n"
-        "from callboard.broker.redis.server.embedded import EmbeddedServer\n"
+        "from callboard.broker.redis.embedded import EmbeddedServer\n"
         "async def main():\n"
         "    began = time.perf_counter()\n"
         "    server = await EmbeddedServer.acquire(Path({folder!r}))\n"

@@ -8,7 +8,7 @@ from typing import Final
 
 from callboard import App
 from callboard.agents import BaseChatAgent, Response
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import BaseChatMessage, TextMessage
 from callboard.runs import run_team
 

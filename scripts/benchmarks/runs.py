@@ -21,7 +21,7 @@ from callboard.cli.sessions import run
 from callboard.messages import TextMessage
 from callboard.runs import a_attach, a_run, is_agent_message
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams.orders import RunEnded, Shown, stream_of
+from callboard.teams.protocol import RunEnded, Shown, stream_of
 
 from .run_app import TURNS, app, team
 from .site import ROOT, Site

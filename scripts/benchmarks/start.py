@@ -30,7 +30,7 @@ def _ours(site: Site) -> float:
         command = (
             "-P",
             "-m",
-            "callboard.cli",
+            "callboard",
             "worker",
             *target,
             "--url",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from callboard import App
 from callboard.agents import BaseChatAgent, Response
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
 from callboard.teams import RoundRobinGroupChat
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from callboard.cli.sessions import run
-from callboard.process.frozen import frozen
+from callboard.process import frozen
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .team_app import app

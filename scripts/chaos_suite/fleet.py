@@ -100,7 +100,7 @@ class Fleet:
     async def _spawn(self, environ: Mapping[str, str]) -> Member:
         url, proxy = await self._route()
         self._count += 1
-        command = python("-m", "callboard.cli", "worker", self._target, "--namespace", self._namespace)
+        command = python("-m", "callboard", "worker", self._target, "--namespace", self._namespace)
         process = Process(command, {**self._environ, **environ, "CALLBOARD_URL": url})
         return Member(f"worker-{self._count}", process, proxy, environ)
 
@@ -266,4 +266,4 @@ def supervisor_command(namespace: str, workers: int) -> list[str]:
     counts = [
         argument for name in ("frail=0", "alarm=0", f"job={workers}") for argument in ("--processes", name)
     ]
-    return python("-m", "callboard.cli", "up", TARGET, "--namespace", namespace, "--grace", "5", *counts)
+    return python("-m", "callboard", "up", TARGET, "--namespace", namespace, "--grace", "5", *counts)

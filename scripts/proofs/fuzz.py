@@ -61,8 +61,8 @@ def run_fuzz(minutes: float, seed: str) -> bool:
 
 def _write_corpus(folder: Path) -> None:
     """Something of everything to begin with; the first byte chooses what reads it."""
-    from callboard.broker.encoding.plain import packb
-    from callboard.broker.encoding.remote_errors import encode_error
+    from callboard.broker.codec import packb
+    from callboard.broker.remote_errors import encode_error
     from tests.helpers.fuzzing import REGISTRY, TARGETS, Part, Whole
 
     whole = Whole(

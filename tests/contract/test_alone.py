@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Delivery, Envelope, Posting
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.mailbox import ConsumedType, Pull
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import Declared
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 FIELDS = ("id", "x", "type", "Note", "key", "c", "body", "by hand")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull, Rung
+from callboard.broker.mailbox import ConsumedType, Pull, Rung
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, topic
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.consumer import Consumer
-from callboard.broker.consumer.interfaces import ConsumedType
+from callboard.broker.consumer import Consumer
 from callboard.broker.errors import ConnectionLostError
-from callboard.broker.redis.client.commands import Beginning
+from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.connection import Channel
 from callboard.broker.redis.client.endpoint import Argument
+from callboard.broker.redis.client.wire import Beginning
 from tests.helpers.eventually import eventually
 from tests.helpers.fake_host import FakeHost
 from tests.helpers.server_driver import ServerDriver, topic

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
+from callboard.broker.mailbox import ConsumedType, Pull
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.library import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 MOST_LOOKS = 200  # as in lua/turn/take.lua

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from callboard import AgentId, ClosureContext, MessageContext
-from callboard.broker.encoding.remote_errors import decode_error
 from callboard.broker.envelope import Envelope, Posting, request
 from callboard.broker.errors import DeadLetterError
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.library import Mark
+from callboard.broker.remote_errors import decode_error
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Runtimes, closure
 from tests.helpers.server_driver import DrivenWorker, ServerDriver

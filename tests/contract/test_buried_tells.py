@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from callboard.broker.buried import Buried
-from callboard.broker.encoding.registry import MessageRegistry
+from callboard.broker.codec import MessageRegistry
 from callboard.broker.envelope import Envelope, Posting, event
 from callboard.broker.outcome import Commit
-from callboard.broker.redis.client.commits import as_done
+from callboard.broker.redis.client.lane import as_done
+from callboard.broker.retry import Buried
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, posting
 

@@ -7,10 +7,10 @@ import time
 from itertools import chain
 
 from callboard.broker import BrokerSettings
-from callboard.broker.delivery import Delivery
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.envelope import Delivery
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.publisher import message_values
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import LEASE, ServerDriver, bodies, posting, topic
 

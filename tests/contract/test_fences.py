@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from callboard.broker.delivery import Delivery
-from callboard.broker.encoding.claims import Claim
+from callboard.broker.envelope import Claim, Delivery
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.publisher import message_values
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 Loss = Callable[[ServerDriver, DrivenWorker, Delivery], Awaitable[object]]

@@ -7,9 +7,9 @@ import contextlib
 import pytest
 
 from callboard.broker.errors import FencedError
-from callboard.broker.inquiry import InputStatus
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.client.questions import InputStatus
+from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.asking import AskingFixture
 from tests.helpers.eventually import eventually

@@ -6,9 +6,9 @@ import pytest
 
 from callboard import AgentId, TopicId
 from callboard.broker.errors import LayoutError
+from callboard.broker.redis.library import OPERATIONS
 from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.repair import repair
-from callboard.broker.redis.scripts import OPERATIONS
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Ask, Note, Runtimes, listener
 from tests.helpers.server_driver import ServerDriver

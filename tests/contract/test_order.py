@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.outcome import RunEvent, RunWrite
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import Declared
-from callboard.broker.redis.marks import Mark
-from callboard.broker.runs import RunEvent, RunWrite
+from callboard.broker.redis.library import Mark
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 pytestmark = pytest.mark.real_server("it is about much, and takes long there")

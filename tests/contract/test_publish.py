@@ -13,7 +13,7 @@ from callboard.broker.errors import BacklogError, CommandError, UndeliverableErr
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
@@ -290,7 +290,7 @@ async def test_idle_counts_what_is_to_be_done(driver: ServerDriver) -> None:
 
 
 async def test_a_message_held_back_by_a_retry_is_not_idle(driver: ServerDriver) -> None:
-    from callboard.broker.redis.client.commits import Done
+    from callboard.broker.redis.client.lane import Done
 
     await driver.declare(topic("counter", "visits"))
     worker = await driver.worker("counter")

@@ -22,9 +22,9 @@ from callboard import (
     Question,
     TopicId,
 )
-from callboard.asking import ask_person
+from callboard.core.people import ask_person
 from callboard.errors import QuestionError
-from callboard.runs.answering_here import ProcessQuestion, ProcessQuestions
+from callboard.runs.local import ProcessQuestion, ProcessQuestions
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure, stored
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.redis.operations.repair import KINDS, find, repair
-from callboard.broker.redis.operations.repair.snapshot import Photographer
+from callboard.broker.redis.operations.snapshot import Photographer
 from tests.helpers.sabotage import PUBLISHED, SABOTAGES, Sabotage, read_by_a_stranger, scene
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 

@@ -425,7 +425,7 @@ async def test_a_poisoned_body_is_a_dead_letter_and_makes_nothing(make: Make) ->
 
 
 def _topic(action: type[Action]) -> str:
-    from callboard.roles.names import any_to_str, topic_of
+    from callboard.roles.message import any_to_str, topic_of
 
     return topic_of(any_to_str(action))
 

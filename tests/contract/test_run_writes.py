@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.errors import CommandError, FencedError
-from callboard.broker.outcome import Commit
-from callboard.broker.redis.client.commits import as_done, write_values
+from callboard.broker.outcome import Commit, RunEvent, RunWrite
+from callboard.broker.redis.client.lane import as_done, write_values
 from callboard.broker.redis.client.run_reader import RunReader
-from callboard.broker.runs import RunEvent, RunWrite
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, topic
 

@@ -10,11 +10,11 @@ import pytest
 
 from callboard.agents import BaseChatAgent, Response
 from callboard.broker import AgentId
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.errors import InputAnsweredError, InputValueError
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
-from callboard.messages.unions import AnyMessage
+from callboard.messages.events import AnyMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runs import (
     AsyncRunResponse,
@@ -33,10 +33,10 @@ from callboard.runs import (
     is_stream,
     load_event,
 )
-from callboard.runs.loop_thread import loop_thread
+from callboard.runs.response import loop_thread
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
-from callboard.teams.orders import RunEnded, Shown, stream_of
+from callboard.teams.protocol import RunEnded, Shown, stream_of
 from tests.helpers.eventually import eventually
 from tests.helpers.run_agents import call, chatterer, speaker
 from tests.helpers.runtimes import Runtimes, quick

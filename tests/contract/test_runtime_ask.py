@@ -33,12 +33,12 @@ from callboard import (
 from callboard.broker.errors import FencedError, RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
 from callboard.broker.telemetry import Released, WaitsForAnswer, attach
-from callboard.questions import CheckedQuestion
-from callboard.runtime.asking import PAUSE, noting
-from callboard.runtime.runs import usage_run
+from callboard.core.questions import CheckedQuestion
+from callboard.runtime.effects import PAUSE, noting
+from callboard.runtime.execution import usage_run
 from callboard.runtime.steps import running_context
 from callboard.tools import FunctionTool, StaticWorkbench, run_tools
-from callboard.tools.running import ToolEvent
+from callboard.tools.runner import ToolEvent
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, stored
 

@@ -17,10 +17,10 @@ from callboard import (
     TypeSubscription,
     event,
 )
-from callboard.broker.buried import Buried
 from callboard.broker.redis.operations.deadletters import replay
+from callboard.broker.retry import Buried
 from callboard.errors import SettingValueError
-from callboard.runtime.runs import run_id, usage_run
+from callboard.runtime.execution import run_id, usage_run
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure, letters
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime
-from callboard.broker.redis.client import clock
-from callboard.broker.redis.client.clock import ServerClock
+from callboard.broker.redis.client import connection as clock
+from callboard.broker.redis.client.connection import ServerClock
 from tests.helpers.runtimes import Answer, Ask, Runtimes, closure
 
 HOUR = 3600.0

@@ -10,13 +10,13 @@ import pytest
 
 from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
 from callboard.broker import RetryPolicy
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.errors import ConnectionLostError
+from callboard.broker.mailbox import ConsumedType, Pull
+from callboard.broker.redis.operations import work_checks as outages
 from callboard.broker.redis.operations.deadletters import list_letters, replay
-from callboard.broker.redis.operations.doctor.checks import outages
-from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.operations.doctor import Subject
 from callboard.broker.redis.operations.inspect import overview
-from callboard.cli.commands.status import show
+from callboard.cli.commands.views import show_namespace
 from callboard.runtime.errors import MaxRuntimeError
 from callboard.runtime.execution import current
 from tests.helpers.eventually import eventually
@@ -92,10 +92,10 @@ async def test_an_outage_uses_up_no_attempt_and_keeps_the_order(
     assert seen == ["3"], "its key waits and others go on"
     waiting = (await overview(runtime.transport)).outages[0]
     assert (waiting.type, waiting.messages, waiting.error) == ("worker", 1, "AwayError: gone fishing")
-    show(await overview(runtime.transport))
+    show_namespace(await overview(runtime.transport))
     shown = capsys.readouterr().out
     assert re.search(r"waiting for an outage to end: worker, 1 for \d.*: AwayError: gone fishing", shown)
-    (finding,) = await outages.examine(Subject(runtime.transport))
+    (finding,) = await outages.examine_outages(Subject(runtime.transport))
     assert str(finding.level) == "warning"
     assert "AwayError: gone fishing" in finding.what
     is_there = True

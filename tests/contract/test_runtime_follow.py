@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from callboard import AgentId, MessageContext, RedisAgentRuntime, TopicId
 from callboard.errors import SettingValueError
-from callboard.runtime.following import Following
+from callboard.runtime.topic_reader import Following
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, listener, stored
 

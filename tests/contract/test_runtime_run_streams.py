@@ -13,7 +13,7 @@ from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime
 from callboard.broker.errors import CommandError
 from callboard.errors import SettingValueError
 from callboard.runtime.errors import EventTooLargeError
-from callboard.runtime.run_reading import RunEntry, RunReading
+from callboard.runtime.run_history import RunEntry, RunReading
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, stored
 

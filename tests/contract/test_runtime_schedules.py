@@ -11,12 +11,12 @@ import pytest
 from pydantic import BaseModel, model_serializer
 
 from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, event
-from callboard.broker.redis.client.schedules import Declared, ScheduleStore, StoredSchedule, firing
-from callboard.broker.redis.operations.doctor.checks.schedules import examine
-from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.client.schedules import DeclaredSchedule, ScheduleStore, StoredSchedule, firing
+from callboard.broker.redis.operations.doctor import Subject
+from callboard.broker.redis.operations.work_checks import examine_schedules
+from callboard.core.declaration import Missed
 from callboard.errors import SettingValueError
 from callboard.runtime.errors import UnknownScheduleError
-from callboard.schedules import Missed
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
 
@@ -131,8 +131,8 @@ async def test_what_is_not_due_as_a_process_believes_is_not_sent(runtimes: Runti
     id_ = firing(stored, stored.due + HOUR)
 
     async def send() -> bool:
-        from callboard.runtime.firing import posting_of
-        from callboard.schedules import Firing
+        from callboard.core.declaration import Firing
+        from callboard.runtime.scheduler import posting_of
 
         now = Firing("tick", runtime.transport.now_ms())
         return await runtime.transport.publisher.post(
@@ -210,13 +210,15 @@ async def test_the_doctor_names_schedules_that_are_late(runtimes: Runtimes) -> N
     runtime = runtimes.new()
     await runtime.open()
     subject = Subject(runtime.transport)
-    assert [finding.what for finding in await examine(subject)] == ["0 schedules, none is late"]
+    assert [finding.what for finding in await examine_schedules(subject)] == ["0 schedules, none is late"]
     store, now = store_of(runtime), runtime.transport.now_ms()
-    await store.declare("office", [Declared("soon", "{}", "a", now + HOUR), Declared("held", "{}", "a", 1)])
+    await store.declare(
+        "office", [DeclaredSchedule("soon", "{}", "a", now + HOUR), DeclaredSchedule("held", "{}", "a", 1)]
+    )
     await store.pause("held", now)
-    assert [finding.level for finding in await examine(subject)] == ["ok"]
-    await store.declare("office", [Declared("late", "{}", "a", now - HOUR)])
-    (found,) = await examine(subject)
+    assert [finding.level for finding in await examine_schedules(subject)] == ["ok"]
+    await store.declare("office", [DeclaredSchedule("late", "{}", "a", now - HOUR)])
+    (found,) = await examine_schedules(subject)
     assert (found.level, "late: late" in found.what) == ("warning", True)
 
 
@@ -241,10 +243,12 @@ async def test_what_was_sent_is_not_due_again_by_another_timetable(runtimes: Run
     await eventually(lambda: len(heard) >= 2)
     store, before = store_of(runtime), await declared(runtime)
 
-    assert not await store.declare("office", [Declared("tick", "{}", "other", looked_at)])
+    assert not await store.declare("office", [DeclaredSchedule("tick", "{}", "other", looked_at)])
 
     assert (await declared(runtime)).digest == before.digest
-    assert await store.declare("office", [Declared("tick", "{}", "other", runtime.transport.now_ms() + HOUR)])
+    assert await store.declare(
+        "office", [DeclaredSchedule("tick", "{}", "other", runtime.transport.now_ms() + HOUR)]
+    )
 
 
 async def test_what_stands_in_the_way_stops_nothing_else(runtimes: Runtimes) -> None:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TopicId
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
 from callboard.broker.errors import RequestTimeoutError
+from callboard.broker.mailbox import ConsumedType, Pull
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters
 
@@ -31,7 +31,7 @@ async def test_suspects_that_ask_are_answered_by_the_worker_that_tries_them(
     runtimes: Runtimes, suspects: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the agent that is asked has a suspect before the request, and asks others itself."""
-    monkeypatch.setattr("callboard.broker.consumer.intake.patience", lambda suspicion: 3600.0)
+    monkeypatch.setattr("callboard.broker.intake.patience", lambda suspicion: 3600.0)
     app, done = App("suspects"), list[str]()
 
     @app.closure("asker", topics=["work"])

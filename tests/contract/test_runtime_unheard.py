@@ -22,8 +22,8 @@ from callboard import (
     rpc,
 )
 from callboard.broker.redis.client.connection import Link
-from callboard.broker.redis.client.subscribers import subscribers_of
-from callboard.runtime import audience
+from callboard.broker.redis.client.transport import subscribers_of
+from callboard.runtime import sending as audience
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Listener, Note, Runtimes, listener, stored
 

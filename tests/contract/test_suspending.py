@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.errors import FencedError
-from callboard.broker.inquiry import Asked, InputStatus
-from callboard.broker.outcome import Commit, DeadLetter, Retry
-from callboard.broker.redis.client.inputs import Refusal
+from callboard.broker.outcome import Commit, DeadLetter, Retry, RunEvent, RunWrite
+from callboard.broker.redis.client.questions import Asked, InputStatus, Refusal
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import find, repair
-from callboard.broker.runs import RunEvent, RunWrite
 from tests.helpers.asking import AskingFixture
 from tests.helpers.server_driver import ServerDriver
 

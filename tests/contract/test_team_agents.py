@@ -17,8 +17,8 @@ from callboard.agents import (
     SocietyOfMindAgent,
     UserProxyAgent,
 )
-from callboard.cancellation import CancellationToken
 from callboard.code import CodeBlock, CodeExecutor, CodeResult
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime

@@ -15,9 +15,8 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
-from callboard.teams.orders import Become, Fork
-from callboard.teams.parts import Part
-from callboard.teams.selections.round_robin import RoundRobinSelection
+from callboard.teams.loop import RoundRobinSelection
+from callboard.teams.protocol import Become, ConversationPart, Fork
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes, letters
@@ -97,7 +96,7 @@ async def test_a_fork_is_whole_or_not_there(
             raise ValueError(step)
 
     with monkeypatch.context() as broken:
-        broken.setattr("callboard.teams.steps._watching", [fails])
+        broken.setattr("callboard.teams.loop._watching", [fails])
         with pytest.raises(ValueError, match="fork born"):
             await sea.fork("lake")
     for agent_type in ("poets", "poets.a", "poets.inner", "poets.inner.x"):
@@ -144,7 +143,7 @@ async def test_a_part_that_comes_too_late_takes_nothing_from_who_has_spoken(
     sea = await sea_of(runtime, max_turns=2)
     await sea.run(task="go")
     before = await sea.save_state()
-    await runtime.tell(Become(part=Part()), AgentId(f"poets.{member}", "sea"))
+    await runtime.tell(Become(part=ConversationPart()), AgentId(f"poets.{member}", "sea"))
     (letter,) = await eventually(lambda: letters(runtime, f"poets.{member}"))
     assert "it has spoken already" in letter["error"]
     assert await sea.save_state() == before

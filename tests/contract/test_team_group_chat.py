@@ -156,7 +156,7 @@ async def test_saved_it_goes_on_here(runtime: RedisAgentRuntime) -> None:
 
 @pytest.mark.parametrize(
     ("module", "step"),
-    [("member", "member answers"), ("leading", "turn ends")],
+    [("member", "member answers"), ("bus_run", "turn ends")],
 )
 async def test_what_was_paid_is_not_paid_again(
     module: str, step: str, runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch

@@ -11,8 +11,8 @@ import pytest
 
 from callboard import InputAnsweredError, InputValueError, NotAllowedToAnswerError
 from callboard.agents import AnswerGuardrail, Asks, AssistantAgent, TaskResult, UserProxyAgent
+from callboard.core.people import InputRequest
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
-from callboard.input_request import InputRequest
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResultMessage, LLMMessage
 from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCallExecutionEvent
 from callboard.models import ReplayChatCompletionClient

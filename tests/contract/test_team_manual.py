@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from callboard.broker.inquiry import InputStatus
+from callboard.broker.redis.client.questions import InputStatus
+from callboard.core.people import InputRequest
 from callboard.errors import InputWithdrawnError
 from callboard.groupchat import ConversationMessage, GroupChat, GroupChatManager
-from callboard.input_request import InputRequest
 from callboard.messages import BaseChatMessage, InputAnsweredEvent, InputRequestedEvent
 from callboard.runs import (
     AsyncRunResponse,
@@ -28,7 +28,7 @@ from callboard.teams import (
     TeamClient,
     TeamRunError,
 )
-from callboard.teams.consults import Consulted
+from callboard.teams.protocol import Consulted
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
 from tests.helpers.run_agents import chatterer

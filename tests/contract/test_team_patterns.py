@@ -8,28 +8,31 @@ from typing import Any
 
 import pytest
 
+from callboard.ag2 import (
+    AgentTarget,
+    DefaultPattern,
+    FunctionTarget,
+    FunctionTargetResult,
+    ManualPattern,
+    NestedChatTarget,
+    ReplyResult,
+    StayTarget,
+    TerminateTarget,
+    a_initiate_group_chat,
+    a_run_group_chat,
+)
 from callboard.agents import TaskResult
 from callboard.groupchat import (
-    AgentTarget,
     ContextExpression,
     ContextVariables,
     ConversableAgent,
     ConversationMessage,
-    DefaultPattern,
     ExpressionContextCondition,
-    FunctionTarget,
-    FunctionTargetResult,
     GroupChatTeam,
-    ManualPattern,
-    NestedChatTarget,
     OnCondition,
     OnContextCondition,
-    ReplyResult,
-    StayTarget,
     StringContextCondition,
     StringLLMCondition,
-    TerminateTarget,
-    a_initiate_group_chat,
 )
 from callboard.memory.llm_messages import (
     FunctionCall,
@@ -38,7 +41,7 @@ from callboard.memory.llm_messages import (
 )
 from callboard.messages import BaseChatMessage, TextMessage
 from callboard.models import ReplayChatCompletionClient
-from callboard.runs import a_run_group_chat, is_async_input_request
+from callboard.runs import is_async_input_request
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamRunError
 from tests.helpers.runtimes import Runtimes
@@ -186,7 +189,7 @@ async def test_saved_it_goes_on_here_with_its_variables(runtime: RedisAgentRunti
 @enough
 @pytest.mark.parametrize(
     ("module", "step"),
-    [("member", "member answers"), ("leading", "turn ends")],
+    [("member", "member answers"), ("bus_run", "turn ends")],
 )
 async def test_what_fails_in_the_middle_happens_once(
     module: str, step: str, runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch

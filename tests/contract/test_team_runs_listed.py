@@ -11,7 +11,7 @@ from callboard.broker.redis.operations.inspect import overview
 from callboard.errors import SettingValueError
 from callboard.messages import TextMessage
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.runtime.taping import Take, Tape
+from callboard.runtime.steps import Take, Tape
 from callboard.teams import (
     RoundRobinGroupChat,
     RunNotFoundError,
@@ -21,8 +21,8 @@ from callboard.teams import (
     find_run,
     list_runs,
 )
-from callboard.teams.orders import RunEnded, Shown
-from callboard.teams.takes import write_takes
+from callboard.teams.loop import write_takes
+from callboard.teams.protocol import RunEnded, Shown
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes

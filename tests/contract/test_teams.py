@@ -10,8 +10,8 @@ import pytest
 
 from callboard import App
 from callboard.agents import TaskResult
-from callboard.cancellation import CancellationToken
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.steps import running_context
@@ -27,8 +27,8 @@ from callboard.teams import (
     TeamRunError,
     TeamStateError,
 )
-from callboard.teams.hosting import host
-from callboard.teams.selections.round_robin import RoundRobinSelection
+from callboard.teams.group_chat import host
+from callboard.teams.loop import RoundRobinSelection
 from tests.helpers.chat import Echo, Streamer, texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes

@@ -12,7 +12,7 @@ from callboard import App
 from callboard.agents import Response, TaskResult
 from callboard.broker import AgentId
 from callboard.broker.errors import RequestTimeoutError
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import BaseAgentEvent, BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
 from callboard.models.replay import ReplayChatCompletionClient
 from callboard.runtime.errors import MaxRuntimeError
@@ -25,8 +25,8 @@ from callboard.teams import (
     TeamRunError,
     TeamRunUnknownError,
 )
-from callboard.teams.hosting import host
-from callboard.teams.orders import stream_of
+from callboard.teams.group_chat import host
+from callboard.teams.protocol import stream_of
 from tests.contract.test_teams import Gated, a_team, is_queued
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually

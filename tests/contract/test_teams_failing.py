@@ -10,8 +10,8 @@ import pytest
 
 from callboard import App
 from callboard.broker import AgentId
-from callboard.broker.buried import Buried
-from callboard.cancellation import CancellationToken
+from callboard.broker.retry import Buried
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import BaseAgentEvent, BaseChatMessage
 from callboard.models.replay import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
@@ -23,8 +23,8 @@ from callboard.teams import (
     TeamRunUnknownError,
     TeamStateError,
 )
-from callboard.teams.hosting import host
-from callboard.teams.orders import Save
+from callboard.teams.group_chat import host
+from callboard.teams.protocol import SaveConversation
 from tests.contract.test_teams import Gated
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
@@ -94,7 +94,7 @@ async def test_a_choice_that_never_ends_fails_the_run(runtimes: Runtimes, asked:
 async def test_the_status_of_a_run_names_whom_nobody_runs(
     runtimes: Runtimes, is_nested: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("callboard.teams.absent.PATIENCE", 0.05)
+    monkeypatch.setattr("callboard.teams.outcome.PATIENCE", 0.05)
     members = [Echo("a"), Echo("b")]
     inner = RoundRobinGroupChat(members, max_turns=2, name="inner")
     app, name = App("missing"), "inner.b" if is_nested else "b"
@@ -120,7 +120,7 @@ async def test_a_run_that_the_server_lost_is_not_waited_for(
     runtime: RedisAgentRuntime, is_followed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after FLUSHALL, or when a replica takes over that never had it: the finding was that its caller waited for ever."""
-    monkeypatch.setattr("callboard.teams.absent.PATIENCE", 0.05)
+    monkeypatch.setattr("callboard.teams.outcome.PATIENCE", 0.05)
     monkeypatch.setattr("callboard.broker.redis.client.run_reader.BLOCK", 0.05)
     team = RoundRobinGroupChat([Gated("a"), Echo("b")], max_turns=2, name="team")
     await host(team, runtime, "team")
@@ -164,7 +164,7 @@ async def test_a_manager_of_an_older_version_asks_members_for_their_states(
 ) -> None:
     team = RoundRobinGroupChat([Echo("a"), Echo("b")], max_turns=2, runtime=runtime, name="team")
     await team.run(task="go")
-    saved = await runtime.send_message(Save(), AgentId("team.a", "default"))
+    saved = await runtime.send_message(SaveConversation(), AgentId("team.a", "default"))
     whole = await team.save_state()
     assert saved.state == whole["agent_states"]["a"]["agent_state"]
 

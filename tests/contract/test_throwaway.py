@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from callboard import RedisAgentRuntime
-from callboard.broker.redis.client.throwaway import REGISTER
-from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.client.transport import REGISTER, RedisTransport
 from tests.helpers.server_driver import ServerDriver
 
 Command = Callable[..., Awaitable[Any]]
@@ -102,7 +101,7 @@ async def test_a_user_of_some_namespaces_only_can_work_all_the_same(
 async def test_the_entry_is_renewed_while_the_process_lives(
     driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from callboard.broker.redis.client import throwaway
+    from callboard.broker.redis.client import transport as throwaway
     from tests.helpers.eventually import eventually
 
     monkeypatch.setattr(throwaway, "EVERY", 0.01)

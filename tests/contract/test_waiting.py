@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.views import AgentTypeView
 from tests.helpers.eventually import eventually

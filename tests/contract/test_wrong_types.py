@@ -12,8 +12,8 @@ import pytest
 
 from callboard.broker.errors import BrokerError, CommandError, FencedError
 from callboard.broker.redis.catalogue import CATALOGUE, OF_A_TYPE, OF_ONE_THING, KeyKind, kind_of
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.server_driver import ANY, DrivenWorker, ServerDriver, bodies, plain, posting, topic
 

@@ -25,7 +25,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from callboard.cli.rediscli import formatted
+from callboard.cli.commands.server import formatted
 from tests.helpers.openai_server import OpenAIServer
 from tests.helpers.sensible import SensibleModel
 from tests.helpers.servers import ServerProcess
@@ -136,7 +136,7 @@ class Reader:
         if words[0] == "kill":
             os.kill(int(words[-1]), signal.SIGKILL)
         elif words[0] == "callboard" and words[1] in BACKGROUND:
-            self._start([sys.executable, "-m", "callboard.cli", *words[1:]], where)
+            self._start([sys.executable, "-m", "callboard", *words[1:]], where)
         else:
             self._check(words, command, where)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import Turn
-from callboard.broker.delivery import Delivery
-from callboard.broker.inquiry import Asked, Inquiry
-from callboard.broker.outcome import Outcome, Release, Suspend
-from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.client.inputs import Refusal
-from callboard.broker.runs import RunWrite
+from callboard.broker.envelope import Delivery
+from callboard.broker.mailbox import Turn
+from callboard.broker.outcome import Outcome, Release, RunWrite, Suspend
+from callboard.broker.redis.client.lane import Done, as_done
+from callboard.broker.redis.client.questions import Asked, Inquiry, Refusal
 
 from .server_driver import DrivenWorker, ServerDriver, topic
 

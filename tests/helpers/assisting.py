@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from callboard import App, Log, MessageContext, RoutedAgent, TopicId, event
 from callboard.agents import AssistantAgent
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import (
     FunctionCall,
     FunctionExecutionResultMessage,

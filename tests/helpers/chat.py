@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from callboard.agents import BaseChatAgent, Response, TaskResult
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import (
     BaseAgentEvent,
     BaseChatMessage,

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from callboard.teams.steps import watch_steps
+from callboard.teams.loop import watch_steps
 
 
 def die_where_told() -> None:

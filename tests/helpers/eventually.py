@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from callboard.testing.waiting import eventually
+from callboard.testing.harness import eventually
 
 __all__ = ["eventually", "never"]
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from callboard.broker.consumer.interfaces import HandlingWorker, Turn
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
+from callboard.broker.mailbox import HandlingWorker, Turn
 from callboard.broker.outcome import Commit, Outcome
 
 

@@ -14,12 +14,11 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from callboard.broker import MessageRegistry
-from callboard.broker.encoding.limits import DEFAULT, Limits, is_json, unpack
-from callboard.broker.encoding.msgpack_walk import walk
-from callboard.broker.encoding.plain import packb
-from callboard.broker.encoding.remote_errors import decode_error
+from callboard.broker.codec import packb
 from callboard.broker.envelope import FIELDS, Envelope, decode, encode
 from callboard.broker.errors import BrokerError, DecodeError
+from callboard.broker.limits import DEFAULT, Limits, is_json, unpack, walk
+from callboard.broker.remote_errors import decode_error
 
 SMALL_LIMITS: Final = Limits(max_bytes=4_096, max_depth=4, max_elements=50)
 # What decoding may reserve at its peak: a constant for headers that promise more than there is (limits.py), and a

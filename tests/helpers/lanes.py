@@ -11,26 +11,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, NamedTuple
 from unittest import mock
 
-from callboard.broker import BrokerSettings
-from callboard.broker.consumer import pace
-from callboard.broker.consumer.consumer import Consumer
-from callboard.broker.consumer.fairness import PORTION
-from callboard.broker.consumer.interfaces import (
-    ConsumedType,
-    Ending,
-    Incarnation,
-    Pull,
-    Rung,
-    Turn,
-)
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope
+from callboard.broker import BrokerSettings, intake as pace
+from callboard.broker.consumer import Consumer
+from callboard.broker.envelope import Delivery, Envelope
 from callboard.broker.errors import ConnectionLostError
+from callboard.broker.intake import PORTION
+from callboard.broker.mailbox import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
 from callboard.broker.outcome import Outcome
-from callboard.broker.redis.client.commands import pack
-from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.client.turns import is_sendable
-from callboard.broker.redis.marks import Mark, marks_of
+from callboard.broker.redis.client.lane import Done, as_done, is_sendable
+from callboard.broker.redis.client.wire import pack
+from callboard.broker.redis.library import Mark, marks_of
 
 from .eventually import eventually
 from .fake_host import FakeHost, body_of

@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from callboard import App, MessageContext, RoutedAgent, event
 from callboard.memory import HashingEmbedder, MemoryContent, MemoryMimeType
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.service import memory_service
+from callboard.memory_service import MemoryServiceClient, memory_service
 
 SHARED = "shared"
 """Whose memory it is."""

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from callboard.groupchat import ChatResult, ConversableAgent, Pattern, a_initiate_group_chat
+from callboard.ag2 import Pattern, a_initiate_group_chat
+from callboard.groupchat import ChatResult, ConversableAgent
 from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.models import ReplayChatCompletionClient
 

@@ -18,7 +18,7 @@ from callboard import (
     event,
 )
 from callboard.broker import BrokerSettings
-from callboard.closure import Closure
+from callboard.core.closure import Closure
 
 
 class Note(BaseModel):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.operations.repair.faults import Kind
+from callboard.broker.redis.client.lane import Done
+from callboard.broker.redis.library import Mark
+from callboard.broker.redis.operations.repair import Kind
 
 from .server_driver import DrivenWorker, ServerDriver, plain, posting, topic
 

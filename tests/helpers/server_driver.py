@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope, Posting
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.envelope import Delivery, Envelope, Posting
+from callboard.broker.mailbox import ConsumedType, Pull, Turn
+from callboard.broker.redis.client.lane import Done, WorkerLane
 from callboard.broker.redis.client.transport import Declared, RedisTransport
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 
 _ids = itertools.count(1)
 ANY = 1000  # entries that a worker accepts of what is handed over: more than a test has

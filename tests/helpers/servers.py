@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
 
-from callboard.broker.redis.server.files import MINIMUM_VERSION, binary_version
+from callboard.broker.redis.embedded import MINIMUM_VERSION, binary_version
 
 Kind = Literal["redis", "embedded"]
 Access = Literal["unix", "tcp"]

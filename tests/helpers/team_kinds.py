@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from callboard.agents.team import Team
+from callboard.agents.base import Team
 from callboard.memory.contexts import BufferedChatCompletionContext
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient

@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from callboard.agents import BaseChatAgent, Response, TaskResult
-from callboard.agents.task import Said, Task
-from callboard.agents.team import Team
-from callboard.cancellation import CancellationToken
+from callboard.agents.base import Said, Task, Team
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import (
     BaseAgentEvent,
     BaseChatMessage,

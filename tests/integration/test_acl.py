@@ -26,14 +26,14 @@ from callboard import (
     event,
     rpc,
 )
-from callboard.broker import BrokerSettings
-from callboard.broker.encoding import claims
+from callboard.broker import BrokerSettings, envelope as claims
 from callboard.broker.errors import CommandError, OverloadedError, RequestTimeoutError
 from callboard.broker.redis.catalogue import CATALOGUE, kind_of
-from callboard.broker.redis.client import follower
+from callboard.broker.redis.client import connection as follower
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.library import OPERATIONS
 from callboard.broker.redis.operations import deadletters
 from callboard.broker.redis.operations.acl import (
     KEY,
@@ -49,7 +49,6 @@ from callboard.broker.redis.operations.acl import (
 from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.repair import repair
-from callboard.broker.redis.scripts import OPERATIONS
 from callboard.runs import a_run
 from callboard.runtime.errors import RunRightsError
 from callboard.runtime.runtime import RedisAgentRuntime

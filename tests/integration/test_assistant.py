@@ -24,7 +24,7 @@ import redis
 from starlette.responses import Response
 
 from callboard import AgentId
-from callboard.memory_service.client import MemoryServiceClient
+from callboard.memory_service import MemoryServiceClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from examples.assistant.app import Answer as Answered, Assistant, Question, app
 from tests.helpers.eventually import eventually
@@ -97,7 +97,7 @@ class AssistantFixture:
         self._redis: Any = redis.Redis.from_url(server.url)
 
     def start(self, agent_type: str) -> Process:
-        command = python("-m", "callboard.cli", "worker", "examples.assistant.app:app", "--type", agent_type)
+        command = python("-m", "callboard", "worker", "examples.assistant.app:app", "--type", agent_type)
         options = ["--url", self.url, "--namespace", self.namespace]
         self.processes.append(Process([*command, *options], self.environ, self.folder))
         return self.processes[-1]

@@ -18,7 +18,7 @@ QUICK = {"CALLBOARD_LEASE": "1", "CALLBOARD_BEAT_EVERY": "0.2"}
 
 
 def _worker(url: str, namespace: str) -> Process:
-    arguments = ("-m", "callboard.cli", "worker", "tests.helpers.scheduled_app:app")
+    arguments = ("-m", "callboard", "worker", "tests.helpers.scheduled_app:app")
     return Process(python(*arguments, "--url", url, "--namespace", namespace), QUICK)
 
 

@@ -63,7 +63,7 @@ MODULES: dict[str, tuple[str, str]] = {
 
 async def _run(folder: Path, *arguments: str) -> tuple[int, str]:
     environ = {"PYTHONPATH": f"{ROOT}:{folder}", "CALLBOARD_CONNECT_TIMEOUT": "1"}
-    process = Process(python("-m", "callboard.cli", *arguments), environ)
+    process = Process(python("-m", "callboard", *arguments), environ)
     try:
         code = await process.ended(within=20)
         return code, process.output().strip()

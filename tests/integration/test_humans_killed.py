@@ -45,7 +45,7 @@ class OrderDeskFixture:
 
     def start(self) -> None:
         for agent_type in ("orders", "orders.desk"):
-            command = python("-m", "callboard.cli", "worker", TARGET, "--type", agent_type, *self._where)
+            command = python("-m", "callboard", "worker", TARGET, "--type", agent_type, *self._where)
             self._processes.append(Process(command, self._environ))
 
     def kill_all(self) -> None:

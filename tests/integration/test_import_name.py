@@ -145,7 +145,7 @@ def wheel(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation
 
 @pytest.fixture
 def checkout() -> Installation:
-    return Installation((sys.executable, "-m", "callboard.cli"), ROOT)
+    return Installation((sys.executable, "-m", "callboard"), ROOT)
 
 
 @pytest.fixture(params=["checkout", "wheel"])

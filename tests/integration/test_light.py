@@ -21,8 +21,8 @@ callboard.questions callboard.asking callboard.input_request callboard.timetable
 callboard.teams callboard.agents callboard.tools callboard.models callboard.memory callboard.process.supervisor
 callboard.broker.redis.client.memory callboard.broker.redis.assembly
 callboard.broker.redis.operations callboard.broker.redis.server
-callboard.runtime.control callboard.runtime.answering callboard.runtime.schedules callboard.runtime.following
-callboard.runtime.run_listing callboard.runtime.run_reading
+callboard.runtime.control callboard.runtime.inputs callboard.runtime.control callboard.runtime.topic_reader
+callboard.runtime.run_history callboard.runtime.run_history
 """
 """What most workers never use."""
 
@@ -31,7 +31,7 @@ async def test_a_worker_loads_what_it_uses(shared_server: ServerProcess) -> None
     settings = BrokerSettings(url=shared_server.url, namespace="light")
     async with RedisAgentRuntime.from_app(app, settings=settings, types=()) as runtime:
         await runtime.publish_message(Visit(name="Ada"), TopicId("visits", "home"))
-    command = (sys.executable, "-P", "-m", "callboard.cli", "worker", "tests.helpers.light_app:app")
+    command = (sys.executable, "-P", "-m", "callboard", "worker", "tests.helpers.light_app:app")
     options = ("--url", shared_server.url, "--namespace", "light", "--max-messages", "1")
     done = subprocess.run(
         (*command, *options),

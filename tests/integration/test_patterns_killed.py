@@ -35,7 +35,7 @@ async def test_what_a_function_did_and_changed_outlives_its_process(
 
     def start(types: list[str]) -> Process:
         options = [option for one in types for option in ("--type", one)]
-        command = python("-m", "callboard.cli", "worker", "tests.helpers.support_desk:app", *options, *where)
+        command = python("-m", "callboard", "worker", "tests.helpers.support_desk:app", *options, *where)
         processes.append(Process(command, environ))
         return processes[-1]
 

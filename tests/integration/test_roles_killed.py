@@ -35,7 +35,7 @@ class Fleet:
         self._processes = [self._one(agent_type) for agent_type in TYPES]
 
     def _one(self, agent_type: str) -> Process:
-        command = python("-m", "callboard.cli", "worker", "tests.helpers.factory:app", "--type", agent_type)
+        command = python("-m", "callboard", "worker", "tests.helpers.factory:app", "--type", agent_type)
         options = ["--url", self._url, "--namespace", self.namespace]
         environ = {
             **SHORT_LEASE,

@@ -27,7 +27,7 @@ def namespace() -> str:
 def workers(shared_server: ServerProcess, namespace: str) -> Iterator[list[Process]]:
     """Two processes that run the manager and both agents."""
     options = ["--url", shared_server.url, "--namespace", namespace]
-    command = python("-m", "callboard.cli", "worker", "tests.helpers.running_team:app", *options)
+    command = python("-m", "callboard", "worker", "tests.helpers.running_team:app", *options)
     made = [Process(command) for _ in range(2)]
     yield made
     for process in made:

@@ -13,15 +13,14 @@ import redis
 from callboard import RedisAgentRuntime, TopicId
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import ServerUnavailableError
-from callboard.broker.redis.client import primary_watch
+from callboard.broker.redis.client import sentinels as primary_watch
 from callboard.broker.redis.client.blocking import connect
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.operations.doctor.checks import sentinels
-from callboard.broker.redis.operations.doctor.finding import Finding
-from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.operations import server_checks as sentinels
+from callboard.broker.redis.operations.doctor import Finding, Subject
 from callboard.broker.redis.store import RedisStore
 from tests.helpers.eventually import eventually
 from tests.helpers.ledger import Ledger
@@ -196,7 +195,7 @@ async def test_who_watches_does_not_connect_for_each_look(
 
 async def _findings(url: str) -> list[Finding]:
     transport = RedisTransport(url, BrokerSettings(connect_timeout=2.0, namespace="examined"))
-    found = await sentinels.examine(Subject(transport))
+    found = await sentinels.examine_sentinels(Subject(transport))
     await transport.close()
     return list(found)
 
@@ -227,7 +226,7 @@ async def test_the_doctor_looks_at_each_of_them(tmp_path: Path) -> None:
 async def test_the_command_line_finds_the_primary(tmp_path: Path) -> None:
     with ServerProcess(access="tcp") as server, Sentinel(tmp_path, server, 1) as sentinel:
         url = f"redis+sentinel://127.0.0.1:{sentinel.port}/{NAME}"
-        command = python("-m", "callboard.cli", "server", "cli", "--url", url, "CONFIG", "GET", "port")
+        command = python("-m", "callboard", "server", "cli", "--url", url, "CONFIG", "GET", "port")
         process = Process(command, {})
         try:
             await process.says(str(server.port), within=60)

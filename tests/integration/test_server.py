@@ -19,9 +19,8 @@ import psutil
 import pytest
 import redis
 
-from callboard.broker.redis.server import files as server_files, guard
-from callboard.broker.redis.server.embedded import EmbeddedServer, ServerHandle
-from callboard.broker.redis.server.state import ServerStartError, answers
+from callboard.broker.redis import embedded as server_files, guard
+from callboard.broker.redis.embedded import EmbeddedServer, ServerHandle, ServerStartError, answers
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import Kind, binary, free_port, kinds
 
@@ -29,7 +28,7 @@ from tests.helpers.servers import Kind, binary, free_port, kinds
 USER = """
 import asyncio, sys
 from pathlib import Path
-from callboard.broker.redis.server.embedded import EmbeddedServer
+from callboard.broker.redis.embedded import EmbeddedServer
 
 async def main():
     async with await EmbeddedServer.acquire(Path(sys.argv[1]), binary=sys.argv[2]) as server:

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from callboard.broker.errors import ServerUnavailableError
-from callboard.process.launching import WATCHED_PIPE
 from callboard.process.supervisor import (
+    WATCHED_PIPE,
     Child,
     Ending,
     GaveUpError,
@@ -209,7 +209,7 @@ async def test_a_release_that_fails_does_not_stop_the_restart() -> None:
 async def test_processes_read_end_of_file_when_the_supervisor_is_gone() -> None:
     code = f"""
 import asyncio
-from callboard.process.launching import WATCHED_PIPE
+from callboard.process.supervisor import WATCHED_PIPE
 from callboard.process.supervisor import ProcessPlan, Supervisor
 import sys
 class Silent:

@@ -21,7 +21,7 @@ from callboard.agents import TaskResult
 from callboard.messages import AttemptEndedEvent, BaseChatMessage, ModelClientStreamingChunkEvent
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamClient
-from callboard.teams.steps import FORK_STEPS, STEPS
+from callboard.teams.loop import FORK_STEPS, STEPS
 from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import Answer, Asked, Call, OpenAIServer
 from tests.helpers.processes import ROOT, Process, python
@@ -83,7 +83,7 @@ class Fleet:
 
     def _start(self, agent_type: str) -> None:
         target = "tests.helpers.research_team:app"
-        command = python("-m", "callboard.cli", "worker", target, "--type", agent_type)
+        command = python("-m", "callboard", "worker", target, "--type", agent_type)
         options = ["--url", self._url, "--namespace", self.namespace]
         self._processes[agent_type] = Process([*command, *options], self._environ, self._folder)
 

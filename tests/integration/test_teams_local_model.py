@@ -77,7 +77,7 @@ class Stage:
 
     def _start(self, agent_type: str) -> None:
         target = "tests.helpers.writing_team:app"
-        command = python("-m", "callboard.cli", "worker", target, "--type", agent_type)
+        command = python("-m", "callboard", "worker", target, "--type", agent_type)
         environ = {
             **SHORT_LEASE,
             "PYTHONPATH": str(ROOT),

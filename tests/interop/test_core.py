@@ -41,11 +41,7 @@ from autogen_core.exceptions import (
 from pydantic import BaseModel
 
 import callboard
-from callboard.interop.autogen.errors import (
-    UnportableMessageError,
-    UnportableSubscriptionError,
-    UnsavableAgentError,
-)
+from callboard.interop.errors import UnportableMessageError, UnportableSubscriptionError, UnsavableAgentError
 from tests.helpers.eventually import eventually
 
 

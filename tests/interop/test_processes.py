@@ -88,7 +88,7 @@ async def test_a_killed_member_remembers_what_it_heard(url: str, namespace: str,
 
 
 async def test_a_member_that_is_not_there_is_named(url: str, namespace: str) -> None:
-    from callboard.interop.autogen.errors import UnknownMemberError
+    from callboard.interop.errors import UnknownMemberError
 
     team, shared = made(url, namespace)
     with pytest.raises(UnknownMemberError, match=r"'bo'\. Did you mean 'bob'"):
@@ -98,7 +98,7 @@ async def test_a_member_that_is_not_there_is_named(url: str, namespace: str) -> 
 
 async def test_a_team_that_has_run_can_not_be_shared(url: str, namespace: str) -> None:
     from callboard.interop.autogen import SharedTeam
-    from callboard.interop.autogen.errors import TeamInUseError
+    from callboard.interop.errors import TeamInUseError
 
     team, shared = made(url, namespace, turns=1)
     shared.lead(*NAMES)

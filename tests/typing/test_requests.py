@@ -28,8 +28,8 @@ from callboard import (
     message_handler,
     rpc,
 )
+from callboard.core.protocol import UNKNOWN, response_of
 from callboard.errors import HandlerDeclarationError
-from callboard.requests import UNKNOWN, response_of
 from tests.helpers.runtimes import Note
 
 CLERK = AgentId("clerk", "a")

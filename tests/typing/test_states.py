@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import BaseAgent, MessageContext, RoutedAgent, event
+from callboard.core.state import state_model
 from callboard.errors import AgentAttributeError, StateError
-from callboard.state import state_model
 from tests.helpers.runtimes import Note
 
 

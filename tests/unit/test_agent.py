@@ -19,8 +19,8 @@ from callboard import (
     handles,
     type_subscription,
 )
+from callboard.core.protocol import Agent, AgentRuntime
 from callboard.errors import AgentAttributeError, MisuseError
-from callboard.protocol import Agent, AgentRuntime
 
 from .recording import RecordingRuntime, context
 

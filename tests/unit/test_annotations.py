@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import RoutedAgent, event, rpc
-from callboard.annotations import HandlerSignature, classes_of
+from callboard.core.handlers import HandlerSignature, classes_of
 from callboard.errors import HandlerDeclarationError
 
 if TYPE_CHECKING:

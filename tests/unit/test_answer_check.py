@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from callboard import answer_check
-from callboard.answer_check import misfit
+from callboard.core import questions as answer_check
+from callboard.core.questions import misfit
 
 
 class Colour(Enum):

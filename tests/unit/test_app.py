@@ -27,13 +27,13 @@ from callboard import (
     type_subscription,
 )
 from callboard.broker.errors import InvalidIdError, MessageDeclarationError
+from callboard.core.subscriptions import subscription_factory
 from callboard.errors import (
     AgentDeclarationError,
     DuplicateAgentTypeError,
     SettingValueError,
     UnknownAgentTypeError,
 )
-from callboard.subscriptions import subscription_factory
 
 from .recording import RecordingRuntime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from callboard.asking import Question, ask_person, asking_by
+from callboard.core.people import Question, ask_person, asking_by
 from callboard.errors import NobodyAnswersError
 
 HOW_MANY = Question(text="How many?", name="how many", answer_type=int)

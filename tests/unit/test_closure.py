@@ -15,7 +15,7 @@ from callboard import (
     TypePrefixSubscription,
     TypeSubscription,
 )
-from callboard.closure import UnknownTypePolicy
+from callboard.core.closure import UnknownTypePolicy
 
 from .recording import RecordingRuntime, context
 

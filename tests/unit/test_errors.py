@@ -4,7 +4,8 @@ import pickle
 import pytest
 
 from callboard import errors
-from callboard.errors import ActorError, did_you_mean
+from callboard.errors import did_you_mean
+from callboard.foundation import ActorError
 
 CLASSES = [
     cls

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -51,8 +51,8 @@ async def call_mcp(folder: Path) -> None:
 
 
 async def host_autogen(folder: Path) -> None:
-    sys.modules.pop("callboard.interop.autogen.real", None)
-    importlib.import_module("callboard.interop.autogen.real")
+    sys.modules.pop("callboard.interop.translation", None)
+    importlib.import_module("callboard.interop.translation")
 
 
 CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [

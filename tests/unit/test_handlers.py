@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from callboard import CantHandleException, MessageContext, RoutedAgent, event, message_handler, rpc
+from callboard.core.handlers import find_handler
 from callboard.errors import HandlerDeclarationError, HandlerResultError
-from callboard.handlers import find_handler
 
 from .recording import context
 

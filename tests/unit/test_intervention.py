@@ -9,7 +9,12 @@ from callboard import (
     MessageContext,
     MessageDroppedException,
 )
-from callboard.intervention import InterventionHandler, intercept_publish, intercept_response, intercept_send
+from callboard.core.intervention import (
+    InterventionHandler,
+    intercept_publish,
+    intercept_response,
+    intercept_send,
+)
 
 from .recording import context
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from callboard import BaseAgent, Log, MessageContext
 from callboard.broker.outcome import LogChange
-from callboard.errors import StateError
-from callboard.state import (
+from callboard.core.state import (
     Snapshot,
     dump_logs,
     dump_state,
@@ -21,6 +20,7 @@ from callboard.state import (
     settle_logs,
     snapshot,
 )
+from callboard.errors import StateError
 
 
 class Cat(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from callboard.send_options import (
+from callboard.core.protocol import (
     USUAL,
     PublishOptions,
     ReminderOptions,

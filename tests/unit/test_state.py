@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from callboard import BaseAgent, MessageContext
+from callboard.core.state import dump_state, restore_state, state_model
 from callboard.errors import AgentAttributeError, StateError
-from callboard.state import dump_state, restore_state, state_model
 
 
 class Silent(BaseAgent):

@@ -19,8 +19,8 @@ from callboard import (
     default_subscription,
     type_subscription,
 )
+from callboard.core.subscriptions import bind_subscriptions, bind_subscriptions_now, subscription_factory
 from callboard.errors import AgentDeclarationError
-from callboard.subscriptions import bind_subscriptions, bind_subscriptions_now, subscription_factory
 
 
 class Agent(BaseAgent):

@@ -16,7 +16,7 @@ from callboard import (
     trace_invoke_agent_span,
     trace_tool_span,
 )
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 
 pytest.importorskip("opentelemetry.sdk")
 

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from callboard.core.timetable import Timetable, timetable
 from callboard.errors import SettingValueError
-from callboard.timetable import Timetable, timetable
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

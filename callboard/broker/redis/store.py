@@ -8,7 +8,7 @@ from typing import Any
 from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.primary_watch import PrimaryWatch, watch_of
+from callboard.broker.redis.client.sentinels import PrimaryWatch, watch_of
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
 from .keys import Keys

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callboard.cli.asking_teams import TeamTask, ask_team, check_is_no_team, types_of, what_if_busy
 from callboard.cli.exits import FAILED, INTERRUPTED, CommandFailed, bad_use
-from callboard.cli.interrupting import interruptible
 from callboard.cli.messages import MessageForm
 from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, positive_duration
 from callboard.cli.output import hint, plain, print_json, remark, say, to_json
-from callboard.cli.sessions import publisher, run
-from callboard.cli.worker_settings import check_types
+from callboard.cli.sessions import check_types, interruptible, publisher, run
+from callboard.cli.team_conversation import TeamTask, ask_team, check_is_no_team, types_of, what_if_busy
 
 if TYPE_CHECKING:
     from callboard.app import App
-    from callboard.cancellation import CancellationToken
+    from callboard.core.cancellation import CancellationToken
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -75,9 +73,9 @@ def ask(
     Exit codes: 0 a reply, 1 the handler failed, 2 wrong use, 3 no server, 4 no reply in time, 130 interrupted.
     """
     from callboard.broker import AgentId
-    from callboard.cancellation import CancellationToken
-    from callboard.process.loading import load_app
-    from callboard.process.printing import unhindered
+    from callboard.core.cancellation import CancellationToken
+    from callboard.process.loader import load_app
+    from callboard.process.printer import unhindered
 
     if body is not None and fields:
         bad_use("give the fields or --body, not both")
@@ -117,8 +115,8 @@ def ask(
 
 
 def _ask_team(app: App, target: str, asked: TeamTask, url: str | None, namespace: str | None) -> None:
-    from callboard.cancellation import CancellationToken
-    from callboard.process.printing import unhindered
+    from callboard.core.cancellation import CancellationToken
+    from callboard.process.printer import unhindered
 
     async def work() -> None:
         token = CancellationToken()
@@ -169,7 +167,7 @@ async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_ty
 
 async def _reply(asking: Any, recipient: str) -> Any:
     from callboard.broker.errors import BrokerError, RemoteError
-    from callboard.errors import ActorError
+    from callboard.foundation import ActorError
 
     try:
         return await asking

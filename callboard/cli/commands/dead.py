@@ -14,7 +14,7 @@ from callboard.cli.sessions import check_type, operator, run, seen
 
 if TYPE_CHECKING:
     from callboard.broker.redis.client.transport import RedisTransport
-    from callboard.broker.redis.operations.deadletters import DeadLetterRecord, Handled
+    from callboard.broker.redis.operations.deadletters import DeadLetterRecord, HandledLetters
 
 dead = typer.Typer(
     help="Dead letters: messages that failed for good, with the reason.",
@@ -166,7 +166,7 @@ def _act(
     chosen = _by_type(rest, every)
     act = deadletters.replay if action == "replay" else deadletters.discard
 
-    async def work() -> dict[str, Handled]:
+    async def work() -> dict[str, HandledLetters]:
         async with operator(target, url, namespace) as transport:
             for name in chosen:
                 await _check_type(transport, name)
@@ -254,7 +254,7 @@ def _when(ms: int) -> str:
 
 
 def _show(letter: DeadLetterRecord) -> None:
-    from callboard.broker.encoding.claims import shown
+    from callboard.broker.envelope import shown
 
     payload = shown(letter.body) or to_json(letter.payload)
     say(f"{letter.agent_type}/{letter.id}")

@@ -157,7 +157,7 @@ def repair(
 async def _libraries(
     target: str | None, url: str | None, namespace: str | None, delete: bool
 ) -> tuple[str, ...]:
-    from callboard.broker.redis.operations.libraries import delete_old_libraries, old_libraries
+    from callboard.broker.redis.operations.namespaces import delete_old_libraries, old_libraries
 
     async with on_server(target, url, namespace) as transport:
         return await (delete_old_libraries if delete else old_libraries)(transport)

@@ -37,7 +37,7 @@ def health(
 
     Exit codes: 0 it works, 1 it does not, 2 wrong use.
     """
-    from callboard.broker.redis.client.health import age
+    from callboard.broker.redis.client.identity import age
     from callboard.broker.settings import variable
 
     given = file or variable("health_file")

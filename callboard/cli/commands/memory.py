@@ -1,25 +1,181 @@
-"""`callboard memory`: importing documents into long-term memory, searching it, and clearing it."""
+"""`callboard memory`: documents into long-term memory, searches in it, and clearing it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from callboard.cli.exits import bad_use
-from callboard.cli.memory_location import MemoryLocation
 from callboard.cli.messages import parse_fields
 from callboard.cli.options import AsJson, Namespace, Url, command
 from callboard.cli.output import print_json, progress, remark, say, say_table
-from callboard.cli.sessions import run
+from callboard.cli.sessions import publisher, run
 
 if TYPE_CHECKING:
-    from callboard.memory.documents.chunking import Chunk, ChunkSettings
-    from callboard.memory.stores.base import MemoryStats
+    from callboard.app import App
+    from callboard.memory.chroma import ChromaDBVectorMemory
+    from callboard.memory.documents import Chunk, ChunkSettings
+    from callboard.memory.embedders import Embedder, TextLimit
+    from callboard.memory.stores import MemoryStats
+    from callboard.memory_service import MemoryServiceClient
+
+
+HASHING = "hashing"
+"""Given instead of a model's folder: vectors that know words only, for tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLocation:
+    """The memory that a command is about.
+
+    Attributes:
+        target: `module:app` of a running memory service; None: the store itself.
+        path: Folder of the store.
+        chroma: URL of a Chroma server.
+        url: Redis server of the app.
+        namespace: Of the memories; None: the app's, or `main`.
+        agent: The agent that remembers.
+        model: Embedding model.
+    """
+
+    target: str | None
+    path: Path | None
+    chroma: str | None
+    url: str | None
+    namespace: str | None
+    agent: str
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.target, self.path, self.chroma)) > 1:
+            bad_use("give one of --app, --path and --chroma: each says where the memory is")
+        if self.target is not None and self.model is not None:
+            bad_use("--model goes without --app: a memory service has its own model")
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        self, *, makes: bool = False, quick: bool = True
+    ) -> AsyncIterator[ChromaDBVectorMemory | MemoryServiceClient]:
+        """The memory, until the end of the block.
+
+        Args:
+            makes: The folder is made if it does not exist.
+            quick: Only few texts are embedded, so a model that starts fast is better than one that runs fast.
+        """
+        if self.target is not None:
+            async with self._through_service() as client:
+                yield client
+            return
+        from callboard.memory.chroma import ChromaDBVectorMemory
+
+        self._check(makes)
+        memory = ChromaDBVectorMemory(self._config(), LazyEmbedder(self.model, quick))
+        try:
+            yield memory
+        finally:
+            await memory.close()
+
+    async def limit(self) -> TextLimit | None:
+        """The longest text that the embedding model reads whole; None: any. The model itself is not loaded."""
+        from callboard.memory.embedders import limit_of
+
+        if self.target is None:
+            return await limit_of(embedder_of(self.model, quick=True))
+        from callboard.memory_service import embedder_of_service
+        from callboard.process.loader import load_app
+
+        app = load_app(self.target)
+        embedder = embedder_of_service(app[service_of(app)])
+        return None if embedder is None else await limit_of(embedder)
+
+    @contextlib.asynccontextmanager
+    async def _through_service(self) -> AsyncIterator[MemoryServiceClient]:
+        from callboard.memory_service import MemoryServiceClient
+        from callboard.process.loader import load_app
+
+        app = load_app(self.target or "")
+        service = service_of(app)
+        async with publisher(app, self.url, self.namespace) as runtime:
+            yield MemoryServiceClient(runtime, self.agent, service=service)
+
+    def _check(self, makes: bool) -> None:
+        if self.chroma is None and not makes and not self._folder.is_dir():
+            bad_use(f"there is no memory in {self._folder}: `callboard memory import` makes one")
+
+    @property
+    def _folder(self) -> Path:
+        from callboard.memory_service import DEFAULT_PATH
+
+        return self.path or DEFAULT_PATH
+
+    def _config(self) -> Any:
+        from callboard.memory.chroma_config import (
+            HttpChromaDBVectorMemoryConfig,
+            PersistentChromaDBVectorMemoryConfig,
+        )
+
+        namespace = self.namespace or "main"
+        if self.chroma is not None:
+            return HttpChromaDBVectorMemoryConfig.from_url(self.chroma, namespace=namespace, agent=self.agent)
+        return PersistentChromaDBVectorMemoryConfig(
+            persistence_path=self._folder, namespace=namespace, agent=self.agent
+        )
+
+
+class LazyEmbedder:
+    """Chooses the model when it is needed: most commands need none, and it may not be installed."""
+
+    def __init__(self, model: str | None, quick: bool) -> None:
+        self._model = model
+        self._quick = quick
+        self._chosen: Embedder | None = None
+
+    async def load(self) -> Any:
+        return await self._embedder().load()
+
+    async def embed(self, texts: Any) -> Any:
+        return await self._embedder().embed(texts)
+
+    async def limit(self) -> TextLimit | None:
+        from callboard.memory.embedders import limit_of
+
+        return await limit_of(self._embedder())
+
+    def _embedder(self) -> Embedder:
+        if self._chosen is None:
+            self._chosen = embedder_of(self._model, quick=self._quick)
+        return self._chosen
+
+
+def embedder_of(model: str | None, *, quick: bool) -> Embedder:
+    """The embedder for `--model`."""
+    from callboard.memory.local_embedders import HashingEmbedder, default_embedder, quick_embedder
+
+    if model == HASHING:
+        return HashingEmbedder()
+    return quick_embedder(model) if quick else default_embedder(model)
+
+
+def service_of(app: App) -> str:
+    """The agent type of an app's memory service."""
+    from callboard.memory_service import MemoryService
+
+    types = [
+        one.type
+        for one in app.declarations
+        if issubclass(one.agent_class, MemoryService) and one.beside is None
+    ]
+    if not types:
+        bad_use(f"the app {app.name} has no memory: give it one with memory_service(app), or use --path")
+    return types[0]
+
 
 DEFAULT_AGENT = "default"
 SHOWN = 300  # characters of a memory in a list
@@ -107,7 +263,7 @@ def import_(
 async def _chunk_settings(
     location: MemoryLocation, size: int | None, overlap: int | None, characters: bool
 ) -> ChunkSettings:
-    from callboard.memory.documents.chunking import ChunkSettings
+    from callboard.memory.documents import ChunkSettings
 
     limit = None if characters else await location.limit()
     return ChunkSettings.reading(limit, size=size, overlap=overlap)
@@ -115,8 +271,7 @@ async def _chunk_settings(
 
 def _read(paths: list[Path], settings: ChunkSettings) -> list[tuple[str, list[Chunk]]]:
     """Names and pieces of all documents."""
-    from callboard.memory.documents.chunking import chunk
-    from callboard.memory.documents.reading import load_documents
+    from callboard.memory.documents import chunk, load_documents
 
     found: list[tuple[str, list[Chunk]]] = []
     for path in paths:
@@ -131,7 +286,7 @@ def _read(paths: list[Path], settings: ChunkSettings) -> list[tuple[str, list[Ch
 
 
 async def _import_all(location: MemoryLocation, documents: list[tuple[str, list[Chunk]]]) -> None:
-    from callboard.memory.documents.importing import import_document
+    from callboard.memory.documents import import_document
 
     added = removed = done = 0
     total = sum(len(chunks) for _, chunks in documents)
@@ -249,7 +404,7 @@ def clear(
       callboard memory clear --agent writer/default
       callboard memory clear --source docs/delivery.md --yes
     """
-    from callboard.memory.documents.importing import SOURCE
+    from callboard.memory.documents import SOURCE
 
     location = MemoryLocation(target, path, chroma, url, namespace, agent)
     what = f"what {agent} remembers" + (f" from {source}" if source else "")

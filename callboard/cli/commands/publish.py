@@ -58,7 +58,7 @@ Strict = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class PublishTo:
     """The topic that messages go to, and the time.
 
     Attributes:
@@ -116,13 +116,13 @@ def publish(
       callboard publish counting:app visits Visit --file visits.jsonl --id import-7
       cat visits.jsonl | callboard publish counting:app visits Visit --file -
     """
-    from callboard.process.loading import load_app
+    from callboard.process.loader import load_app
 
     if (body is not None) + (file is not None) + bool(fields) > 1:
         bad_use("give the fields, --body or --file, only one of them")
     if delay is not None and at is not None:
         bad_use("give --delay or --at, not both")
-    destination = Destination(
+    destination = PublishTo(
         topic=topic, key=key, delay=delay, at=read_time(at), expires_in=expires_in, message_id=message_id
     )
     app = load_app(target)
@@ -181,7 +181,7 @@ def _lines(file: str | None) -> Iterator[TextIO | None]:
 
 
 async def _publish_lines(
-    runtime: RedisAgentRuntime, form: MessageForm, destination: Destination, lines: TextIO
+    runtime: RedisAgentRuntime, form: MessageForm, destination: PublishTo, lines: TextIO
 ) -> int:
     if not lines.seekable():
         return await _send_all(runtime, destination, _messages(form, _numbered(lines)))
@@ -205,7 +205,7 @@ def _messages(form: MessageForm, lines: Iterable[tuple[int, str]]) -> Iterator[t
 
 async def _send_all(
     runtime: RedisAgentRuntime,
-    destination: Destination,
+    destination: PublishTo,
     messages: Iterator[tuple[int, Any]],
     total: int | None = None,
 ) -> int:

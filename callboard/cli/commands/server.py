@@ -1,16 +1,17 @@
-"""`callboard server`: the embedded server."""
+"""`callboard server`: the embedded server, and Redis commands without redis-cli."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,13 +19,117 @@ import typer
 from callboard.cli.exits import FAILED, UNREACHABLE
 from callboard.cli.options import AsJson, Url, command, help_of
 from callboard.cli.output import print_json, say
-from callboard.cli.rediscli import converse, formatted, raw, redis_cli_command, typed
 from callboard.cli.sessions import server_at
 
 if TYPE_CHECKING:
     from callboard.broker.redis.client.endpoint import Endpoint
     from callboard.broker.redis.client.transport import RedisTransport
-    from callboard.broker.redis.server.embedded import ServerStatus
+    from callboard.broker.redis.embedded import ServerStatus
+
+
+STATUSES = (b"OK", b"PONG", b"QUEUED")
+ESCAPES = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b"}
+
+
+def formatted(answer: Any, *, indent: str = "") -> str:
+    """An answer for people: strings in quotes, arrays numbered and nested.
+
+    Args:
+        answer: bytes, int, None, or lists of these.
+        indent: In front of every line but the first.
+    """
+    if answer is None:
+        return "(nil)"
+    if isinstance(answer, int):
+        return f"(integer) {answer}"
+    if isinstance(answer, bytes):
+        return answer.decode() if answer in STATUSES else quoted(answer)
+    if isinstance(answer, Exception):
+        return f"(error) {answer}"
+    if not answer:
+        return "(empty array)"
+    width = len(str(len(answer)))
+    inner = indent + " " * (width + 2)
+    lines = [f"{number:>{width}}) {formatted(item, indent=inner)}" for number, item in enumerate(answer, 1)]
+    return f"\n{indent}".join(lines)
+
+
+def quoted(value: bytes) -> str:
+    """Bytes in quotes; all but printable ASCII as escapes."""
+    text = "".join(
+        ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in value
+    )
+    return f'"{text}"'
+
+
+def raw(answer: Any) -> bytes:
+    """An answer for programs: values as they are, one per line."""
+    return b"\n".join(_flat(answer))
+
+
+def _flat(answer: Any) -> Iterator[bytes]:
+    if isinstance(answer, list):
+        for item in answer:
+            yield from _flat(item)
+    elif isinstance(answer, bytes):
+        yield answer
+    else:
+        yield b"" if answer is None else str(answer).encode()
+
+
+def converse(call: Callable[[list[str]], Any], lines: Iterable[str], write: Callable[[str], None]) -> None:
+    """Runs the commands of some lines, until they end or one is `quit` or `exit`.
+
+    Args:
+        call: Runs one command; returns a CommandError instead of raising it.
+        lines: As typed.
+        write: Takes each answer.
+    """
+    for line in lines:
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            write("Invalid argument(s)")
+            continue
+        if words and words[0].lower() in ("quit", "exit"):
+            return
+        if words:
+            write(formatted(call(words)))
+
+
+def typed(prompt: str) -> Iterator[str]:
+    """The lines that are typed, with a history where Python has readline."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("readline")
+    with contextlib.suppress(EOFError):
+        while True:
+            yield input(prompt)
+
+
+def redis_cli_command(
+    program: str, endpoint: Endpoint, arguments: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The command that runs redis-cli on a server, and the variables to add to the environment.
+
+    Args:
+        program: Path of redis-cli.
+        endpoint: The server.
+        arguments: The command for redis-cli, and its options.
+    """
+    where = ["-h", endpoint.host, "-p", str(endpoint.port)]
+    if endpoint.scheme == "unix":
+        where = ["-s", endpoint.path]
+    if endpoint.scheme == "rediss":
+        where += ["--tls", *(["--cacert", endpoint.ca_file] if endpoint.ca_file else [])]
+        where += [] if endpoint.check_certificate else ["--insecure"]
+    if endpoint.database:
+        where += ["-n", str(endpoint.database)]
+    if endpoint.username:
+        where += ["--user", endpoint.username]
+    # In the environment, because a command line is public.
+    secret = {"REDISCLI_AUTH": endpoint.password} if endpoint.password else {}
+    return [program, *where, *arguments], secret
+
 
 # Blocking commands may take as long as they like.
 ANSWER_TIMEOUT = 86_400.0
@@ -44,7 +149,7 @@ def start(as_json: AsJson = False) -> None:
       callboard server start
       export CALLBOARD_URL=$(callboard server status --json | jq -r .url)
     """
-    from callboard.broker.redis.server.embedded import EmbeddedServer
+    from callboard.broker.redis.embedded import EmbeddedServer
 
     show(asyncio.run(EmbeddedServer.start_persistent()), as_json)
 
@@ -56,7 +161,7 @@ def stop() -> None:
 
       callboard server stop
     """
-    from callboard.broker.redis.server.embedded import EmbeddedServer
+    from callboard.broker.redis.embedded import EmbeddedServer
 
     ran = asyncio.run(EmbeddedServer.stop())
     say("stopped; its data stay in .callboard/" if ran else "no server runs in .callboard/ of this folder")
@@ -70,7 +175,7 @@ def status(as_json: AsJson = False) -> int:
 
     Exit codes: 0 it runs, 3 it does not.
     """
-    from callboard.broker.redis.server.embedded import EmbeddedServer
+    from callboard.broker.redis.embedded import EmbeddedServer
 
     found = asyncio.run(EmbeddedServer.status())
     if found is not None:
@@ -126,7 +231,7 @@ def cli(
 def _talk(runner: asyncio.Runner, url: str, arguments: list[str]) -> int:
     from callboard.broker import BrokerSettings
     from callboard.broker.redis.client.endpoint import Endpoint
-    from callboard.broker.redis.client.primary_watch import locate
+    from callboard.broker.redis.client.sentinels import locate
     from callboard.broker.redis.client.transport import RedisTransport
 
     endpoint = Endpoint.parse(url)

@@ -7,23 +7,33 @@ import os
 import sys
 from collections.abc import Callable
 
-from . import keeper, landlock, main as launcher, seccomp
+from . import (
+    LANDLOCK,
+    MEASURES,
+    NAMESPACES,
+    PROC,
+    SECCOMP,
+    LaunchPlan,
+    kernel as landlock,
+    kernel as seccomp,
+    main as keeper,
+    main as launcher,
+)
 from .kernel import PR_SET_NO_NEW_PRIVS, prctl
-from .plan import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP, Plan
 
 
 def main() -> None:
     """Write the measures that work, and the version of Landlock, as JSON. The first argument is a plan."""
-    plan = Plan.from_json(sys.argv[1])
+    plan = LaunchPlan.from_json(sys.argv[1])
     works: list[str] = []
     for measure in MEASURES:
         if _works(_TRIALS[measure], plan._replace(measures=[*works, measure])):
             works.append(measure)
-    version = landlock.version() if LANDLOCK in works else 0
+    version = landlock.landlock_version() if LANDLOCK in works else 0
     sys.stdout.write(json.dumps({"measures": works, "landlock": version}))
 
 
-def _works(trial: Callable[[Plan], None], plan: Plan) -> bool:
+def _works(trial: Callable[[LaunchPlan], None], plan: LaunchPlan) -> bool:
     """Whether a trial succeeds, in a process of its own."""
     child = os.fork()
     if child == 0:
@@ -38,20 +48,20 @@ def _works(trial: Callable[[Plan], None], plan: Plan) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _try_namespaces(plan: Plan) -> None:
+def _try_namespaces(plan: LaunchPlan) -> None:
     launcher.prepare(plan)
     if not _works(keeper.arrange, plan):
         raise OSError("the mounts can't be arranged")
 
 
-def _try_sockets(plan: Plan) -> None:
+def _try_sockets(plan: LaunchPlan) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    seccomp.refuse(network=plan.network)
+    seccomp.refuse_calls(network=plan.network)
 
 
-def _try_landlock(plan: Plan) -> None:
+def _try_landlock(plan: LaunchPlan) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    landlock.restrict(plan.readable, [plan.folder])
+    landlock.restrict_files(plan.readable, [plan.folder])
 
 
 _TRIALS = {

@@ -5,11 +5,14 @@ The only place that imports the package `openai`, and not before a client makes 
 
 from __future__ import annotations
 
-from .client import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
-from .config import AzureOpenAIClientConfigurationConfigModel, OpenAIClientConfigurationConfigModel
+from .client import (
+    AzureOpenAIChatCompletionClient,
+    AzureOpenAIClientConfigurationConfigModel,
+    OpenAIChatCompletionClient,
+    OpenAIClientConfigurationConfigModel,
+)
 from .embedder import OpenAIEmbedder
-from .settings import CreateArguments, OpenAIOptions
-from .tokens import Tokenizer
+from .settings import CreateArguments, OpenAIOptions, Tokenizer
 
 __all__ = [
     "AzureOpenAIChatCompletionClient",

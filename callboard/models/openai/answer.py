@@ -1,24 +1,188 @@
-"""The answer of a server, in one form for whole answers and for streams."""
+"""The answer of a server, from the wire: whole, or put together from the chunks of a stream.
+
+Servers differ: they leave fields out, send null where the API has a list, and objects where it has text. The fields
+required here are those that no answer can do without; all other fields are ignored. Source: OpenAI's chat completions
+API; `reasoning_content` as DeepSeek, vLLM and llama.cpp have it, `reasoning` as Ollama and OpenRouter.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
-from .wire import WireAnswer, WireCharge, WireChoice, WireFunction, WireUsage, as_tool_name
+LONGEST_NAME: Final = 64  # characters
+MOST_TOKENS: Final = 10**9  # more of them nobody reads or writes for one request
+ALLOWED: Final = re.compile(r"[a-zA-Z0-9_-]+")
+OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def is_name(text: str) -> bool:
+    """Whether the API takes a text as the name of a tool or of a speaker."""
+    return len(text) <= LONGEST_NAME and ALLOWED.fullmatch(text) is not None
+
+
+def as_tool_name(text: str) -> str:
+    """The name of a tool as a model wrote it, made so that it can be sent back in the next request.
+
+    As AutoGen's `normalize_name`.
+    """
+    return OTHER.sub("_", text)[:LONGEST_NAME]
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of data and its place, in words that repeat nothing of the data."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    return f"{path}{': ' if path else ''}{first['msg']}"
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class WireFunction(_Wire):
+    """Name and arguments of a call, or pieces of them."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class WireCall(_Wire):
+    """A tool call, or a piece of one; `index` tells which one."""
+
+    index: int | None = None
+    id: str | None = None
+    function: WireFunction | None = None
+
+
+class WireMessage(_Wire):
+    """A message of the assistant, or a piece of one."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[WireCall] | None = None
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning, "" for none."""
+        return self.reasoning_content or self.reasoning or ""
+
+
+class WireLogprobs(_Wire):
+    """The tokens of the answer."""
+
+    content: list[ChatCompletionTokenLogprob] | None = None
+
+
+class WireChoice(_Wire):
+    """One answer; in a chunk it has a `delta` in place of a `message`."""
+
+    message: WireMessage | None = None
+    delta: WireMessage | None = None
+    finish_reason: str | None = None
+    logprobs: WireLogprobs | None = None
+
+    @property
+    def tokens(self) -> list[ChatCompletionTokenLogprob] | None:
+        """The tokens of the answer, None when they were not asked for."""
+        return None if self.logprobs is None else self.logprobs.content
+
+
+def _tokens(value: Any) -> int | None:
+    """A number of tokens; None for what is none, so that a wrong count neither costs the answer nor spoils a sum."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= MOST_TOKENS else None
+
+
+def _table(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+TokenCount: TypeAlias = Annotated[int | None, BeforeValidator(_tokens)]
+
+
+class WireUsage(_Wire):
+    """The number of tokens."""
+
+    prompt_tokens: TokenCount = None
+    completion_tokens: TokenCount = None
+
+
+Usage: TypeAlias = Annotated[WireUsage | None, BeforeValidator(_table)]
+
+
+class WireCharge(_Wire):
+    """What was used, of an answer that can't be read otherwise."""
+
+    usage: Usage = None
+
+
+class WireError(_Wire):
+    """An error that some servers send with status 200 in place of an answer."""
+
+    message: str | None = None
+    code: str | int | None = None
+
+
+class WireAnswer(_Wire):
+    """An answer, or a chunk of one."""
+
+    error: WireError | None = None
+    choices: list[WireChoice] | None = None
+    usage: Usage = None
+
+
+FENCED: Final = re.compile(
+    r"```[ \t]*(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL
+)
+OPENING: Final = "<think>"
+CLOSING: Final = "</think>"
+
+
+def without_fence(text: str) -> str:
+    """The inside of a text that is one fenced block, else the text itself, stripped."""
+    stripped = text.strip()
+    whole = FENCED.fullmatch(stripped)
+    return whole[1].strip() if whole else stripped
+
+
+def split_thought(text: str, *, opened: bool = False) -> tuple[str | None, str]:
+    """The reasoning at the start of an answer, and the answer.
+
+    AutoGen looks for the tags only in answers of the family R1; other models write them as well. Tags further
+    inside belong to the answer, which may be about them.
+
+    Args:
+        text: the whole answer.
+        opened: the reasoning may begin without its tag, because the model's template has put it into the prompt.
+
+    Returns:
+        The reasoning (None when there is none), and the rest. Both are stripped when there is reasoning.
+    """
+    body = text.lstrip()
+    if body.startswith(OPENING):
+        body = body[len(OPENING) :]
+    elif not (opened and CLOSING in body):
+        return None, text
+    thought, _, rest = body.partition(CLOSING)
+    return thought.strip() or None, rest.strip()
+
 
 NOTHING_USED: Final = RequestUsage(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ServerAnswer:
     """An answer before anything is read into it.
 
     Attributes:
@@ -48,7 +212,7 @@ class ReportedError(Exception):
         self.message = message
 
 
-def whole_answer(body: bytes | str) -> Answer | None:
+def whole_answer(body: bytes | str) -> ServerAnswer | None:
     """Read the body of a response.
 
     Returns:
@@ -66,11 +230,11 @@ def whole_answer(body: bytes | str) -> Answer | None:
     return None
 
 
-def _of_choice(choice: WireChoice, usage: WireUsage | None) -> Answer | None:
+def _of_choice(choice: WireChoice, usage: WireUsage | None) -> ServerAnswer | None:
     message = choice.message
     if message is None:
         return None
-    return Answer(
+    return ServerAnswer(
         text=message.content or "",
         reasoning=message.thinking,
         refusal=message.refusal or "",
@@ -111,3 +275,135 @@ def usage_of(usage: WireUsage | None) -> RequestUsage:
     if usage is None:
         return NOTHING_USED
     return RequestUsage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Assembler:
+    """Takes the chunks of one stream, in their order.
+
+    Reasoning is put between `<think>` and `</think>` in the pieces, as AutoGen does.
+    """
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._logprobs: list[ChatCompletionTokenLogprob] | None = None
+        self._thinking = False
+        self._finish: str | None = None
+        self._usage = NOTHING_USED
+        self._begun = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said why the answer ended."""
+        return self._finish is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the answer came."""
+        return self._begun
+
+    @property
+    def usage(self) -> RequestUsage:
+        """Tokens, as far as the server has counted them."""
+        return self._usage
+
+    @property
+    def everything(self) -> str:
+        """All that the model has written so far: text, reasoning, calls."""
+        calls = (part for call in self._calls for part in (call.name, call.arguments))
+        return "".join((*self._reasoning, *self._text, *self._refusal, *calls))
+
+    def add(self, chunk: WireAnswer) -> list[str]:
+        """Take a chunk.
+
+        Returns:
+            The pieces of text to pass on.
+        """
+        self._begun = True
+        if chunk.usage is not None:
+            # Some servers repeat the sum so far in every chunk: the last one counts.
+            self._usage = usage_of(chunk.usage)
+        if not chunk.choices:
+            return []
+        choice = chunk.choices[0]
+        self._finish = choice.finish_reason or self._finish
+        if choice.tokens is not None:
+            self._logprobs = [*(self._logprobs or ()), *choice.tokens]
+        delta = choice.delta
+        return [] if delta is None else self._add_delta(delta)
+
+    def _add_delta(self, delta: WireMessage) -> list[str]:
+        for call in delta.tool_calls or ():
+            self._add_call(call)
+        self._refusal.append(delta.refusal or "")
+        pieces: list[str] = []
+        if delta.thinking:
+            self._reasoning.append(delta.thinking)
+            pieces.append(delta.thinking if self._thinking else OPENING + delta.thinking)
+            self._thinking = True
+        if self._thinking and (delta.content or delta.tool_calls or self.is_complete):
+            pieces.append(CLOSING)
+            self._thinking = False
+        if delta.content:
+            self._text.append(delta.content)
+            pieces.append(delta.content)
+        return pieces
+
+    def _add_call(self, delta: WireCall) -> None:
+        call = self._call_of(delta)
+        call.id = call.id or delta.id or ""
+        function = delta.function
+        if function is None:
+            return
+        # A name may come in pieces, and some servers repeat it in every chunk.
+        if function.name and function.name != call.name:
+            call.name += function.name
+        call.arguments += arguments_text(function)
+
+    def _call_of(self, delta: WireCall) -> _Call:
+        """The call that a piece belongs to.
+
+        Some servers count no index, or always the same one.
+        """
+        known = self._by_index.get(delta.index) if delta.index is not None else self._last
+        if known is not None and _continues(known, delta):
+            return known
+        call = _Call()
+        self._calls.append(call)
+        if delta.index is not None:
+            self._by_index[delta.index] = call
+        return call
+
+    @property
+    def _last(self) -> _Call | None:
+        return self._calls[-1] if self._calls else None
+
+    def answer(self) -> ServerAnswer:
+        """The answer so far."""
+        return ServerAnswer(
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            refusal="".join(self._refusal),
+            calls=tuple(make_call(call.id, call.name, call.arguments) for call in self._calls),
+            finish=self._finish,
+            usage=self._usage,
+            logprobs=None if self._logprobs is None else tuple(self._logprobs),
+        )
+
+
+def _continues(known: _Call, delta: WireCall) -> bool:
+    """Whether a piece belongs to a call: by its id, or because it does not begin with a name of its own."""
+    if known.id and delta.id:
+        return known.id == delta.id
+    name = delta.function.name if delta.function else None
+    return not (name and known.arguments and (not known.id or name != known.name))

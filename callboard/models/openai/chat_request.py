@@ -1,25 +1,353 @@
-"""One request to the chat API, and the meaning of its answer."""
+"""One request to the chat API: the messages as the API takes them, the form of the answer, and its meaning.
+
+A server keeps what it has worked out for the beginning of the last request, and begins again at the first token that
+differs. So the start of a conversation never changes because of what comes later in it: with memories merged into the
+first message, each turn of a conversation is as expensive as all turns before it together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from callboard.memory.llm_messages import FunctionCall
-from callboard.models.errors import BadResponseError
-from callboard.models.family import ModelFamily
-from callboard.models.request import ModelRequest
-from callboard.models.types import CreateResult, FinishReasons
+from pydantic import BaseModel, ValidationError
 
-from .answer import Answer
-from .calls_in_text import call_as_text, read_calls, read_reply, reply_schema
-from .markup import split_thought
-from .objections import Conversation, Objection, unoffered_call
-from .offer import Offer, ToolSchemas
-from .output import Output, OutputFormat, schema_format
+from callboard.foundation.texts import read_json
+from callboard.memory.llm_messages import (
+    AssistantMessage,
+    FunctionCall,
+    FunctionExecutionResultMessage,
+    Image,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+from callboard.models.base import ModelRequest
+from callboard.models.errors import BadResponseError, UnsupportedFeatureError
+from callboard.models.info import ModelInfo
+from callboard.models.types import CreateResult, FinishReasons, ModelFamily
+
+from .answer import (
+    LONGEST_NAME,
+    OTHER,
+    ServerAnswer,
+    as_tool_name,
+    first_problem,
+    is_name,
+    split_thought,
+    without_fence,
+)
 from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
-from .transform import Transformer
+from .tool_calls import (
+    KnownCalls,
+    Objection,
+    ToolOffer,
+    ToolSchemas,
+    call_as_text,
+    read_calls,
+    read_reply,
+    reply_schema,
+    strict_schema,
+    unoffered_call,
+)
+
+WireDict = dict[str, Any]
+BETWEEN: Final = "\n\n"  # a user's text and what is added to it
+
+
+def placed(
+    wire: Sequence[WireDict], *, several: bool, instructions: str | None = None, closing: str | None = None
+) -> list[WireDict]:
+    """The messages of a request with all that the model is told besides.
+
+    Args:
+        wire: the conversation.
+        several: whether the model takes several system messages, also between others. If not, those at the start become
+            one, and later ones part of the user's message beside them.
+        instructions: the same in every request of a conversation: behind the system messages at the start.
+        closing: for this request only: at the end.
+    """
+    at_start = _length_of_start(wire)
+    start, rest = list(wire[:at_start]), list(wire[at_start:])
+    if instructions is not None:
+        start.append(_system(instructions))
+    if closing is not None:
+        rest.append(_system(closing))
+    return [*start, *rest] if several else [*_as_one(start), *_without_systems(rest)]
+
+
+def _length_of_start(wire: Sequence[WireDict]) -> int:
+    return next((at for at, message in enumerate(wire) if message["role"] != "system"), len(wire))
+
+
+def _system(text: str) -> WireDict:
+    return {"role": "system", "content": text}
+
+
+def _as_one(systems: Sequence[WireDict]) -> list[WireDict]:
+    return [_system("\n".join(message["content"] for message in systems))] if systems else []
+
+
+def _without_systems(wire: Sequence[WireDict]) -> list[WireDict]:
+    """System messages as text of users: many servers refuse one that is not the first, and two users in a row."""
+    placed: list[WireDict] = []
+    is_ours = False  # the last message is a system message for which there was no user's to put it into
+    for message in wire:
+        is_system, last = message["role"] == "system", placed[-1]["role"] if placed else None
+        if is_system and last == "user":
+            placed[-1] = {**placed[-1], "content": _joined(placed[-1]["content"], message["content"])}
+        elif is_ours and message["role"] == "user":
+            placed[-1] = {**message, "content": _joined(placed[-1]["content"], message["content"])}
+            is_ours = False
+        else:
+            placed.append({**message, "role": "user"} if is_system else message)
+            is_ours = is_system
+    return placed
+
+
+def _joined(first: str | list[WireDict], second: str | list[WireDict]) -> str | list[WireDict]:
+    if isinstance(first, str) and isinstance(second, str):
+        return first + BETWEEN + second
+    return [*_parts(first), *_parts(second)]
+
+
+def _parts(content: str | list[WireDict]) -> list[WireDict]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+DIGITS: Final = 6  # of a hash, where the rest of a name is not enough to tell two sources apart
+UNNAMED: Final = "speaker"
+
+
+class SpeakerNames:
+    """The names of the sources of one request, no two of which share one.
+
+    The source of a message may be any text, such as the agent id `writer/ada`, which becomes `writer_ada`. A source that
+    comes later never changes the name of one before it, so that a server which has read the conversation so far knows it
+    again.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, source: str) -> str:
+        """The name of a source; the source itself where the API takes it."""
+        name = self._names.get(source)
+        if name is None:
+            name = self._names[source] = self._free(source)
+            self._taken.add(name)
+        return name
+
+    def _free(self, source: str) -> str:
+        name = source if is_name(source) else OTHER.sub("_", source).strip("_")[:LONGEST_NAME] or UNNAMED
+        return f"{name[: LONGEST_NAME - DIGITS - 1]}_{_digest(source)}" if name in self._taken else name
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
+BLANK: Final = " "  # in place of an empty text where none is taken
+# Without this sentence small models take the result for a question, and make the same call again and again. It is part of
+# every result and not only of the last, so that what a server has read stays the same.
+AFTER_RESULTS: Final = "Now answer my question with this, or call another tool if something is still missing."
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """Turns messages into those of the API, as a model and the client's settings have it."""
+
+    settings: OpenAISettings
+
+    def messages(
+        self, messages: Sequence[LLMMessage], instructions: str | None = None, closing: str | None = None
+    ) -> list[WireDict]:
+        """The messages of a request.
+
+        Args:
+            messages: the conversation.
+            instructions: of the client's own, the same in every request of a conversation.
+            closing: of the client's own, for this request.
+
+        Raises:
+            UnsupportedFeatureError: an image for a model that sees none.
+        """
+        names = SpeakerNames()
+        wire = [part for message in messages for part in self._message(message, names)]
+        several = self.settings.info.get("multiple_system_messages", False)
+        wire = placed(wire, several=several, instructions=instructions, closing=closing)
+        return self._as_the_family_has_it(wire)
+
+    def _message(self, message: LLMMessage, names: SpeakerNames) -> Iterator[WireDict]:
+        if isinstance(message, SystemMessage):
+            yield {"role": "system", "content": message.content}
+        elif isinstance(message, UserMessage):
+            yield {
+                "role": "user",
+                "content": self._user_content(message),
+                **self._name(message.source, names),
+            }
+        elif isinstance(message, AssistantMessage):
+            yield {
+                "role": "assistant",
+                **self._name(message.source, names),
+                **self._assistant_content(message),
+            }
+        else:
+            yield from self._results(message)
+
+    def _user_content(self, message: UserMessage) -> str | list[WireDict]:
+        prefix = f"{message.source} said:\n" if self.settings.add_name_prefixes else ""
+        if isinstance(message.content, str):
+            return prefix + message.content
+        parts: list[WireDict] = [{"type": "text", "text": prefix}] if prefix else []
+        return parts + [self._part(part) for part in message.content]
+
+    def _part(self, part: str | Image) -> WireDict:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        if not self.settings.info["vision"]:
+            raise UnsupportedFeatureError(self.settings.model, "it takes no images (model_info['vision'])")
+        return part.to_openai_format()
+
+    def _assistant_content(self, message: AssistantMessage) -> WireDict:
+        if isinstance(message.content, str):
+            return {"content": message.content}
+        if self.settings.tells_tools_in_text:
+            return {"content": "\n".join(call_as_text(call) for call in message.content)}
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.content
+        ]
+        return {"content": message.thought, "tool_calls": calls}
+
+    def _results(self, message: FunctionExecutionResultMessage) -> Iterator[WireDict]:
+        if not self.settings.tells_tools_in_text:
+            for result in message.content:
+                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+            return
+        told = [
+            f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.content}"
+            for result in message.content
+        ]
+        yield {"role": "user", "content": "\n".join((*told, AFTER_RESULTS))}
+
+    def _name(self, source: str, names: SpeakerNames) -> Mapping[str, str]:
+        if not self.settings.include_name_in_message or ModelFamily.is_mistral(self.settings.info["family"]):
+            return {}
+        return {"name": names.of(source)}
+
+    def _as_the_family_has_it(self, wire: list[WireDict]) -> list[WireDict]:
+        """Servers of Anthropic and Google refuse empty texts, Anthropic's also space at the end of the last answer.
+
+        It is taken from every answer: the last one of this request is in the middle of the next.
+        """
+        family = self.settings.info["family"]
+        if ModelFamily.is_claude(family):
+            wire = [_without_space_at_end(message) for message in wire]
+        if ModelFamily.is_claude(family) or ModelFamily.is_gemini(family):
+            return [{**message, "content": message["content"] or BLANK} for message in wire]
+        return wire
+
+
+def _without_space_at_end(message: WireDict) -> WireDict:
+    if message["role"] != "assistant":
+        return message
+    return {**message, "content": (message["content"] or "").rstrip()}
+
+
+OutputFormat: TypeAlias = bool | type[BaseModel] | Mapping[str, Any] | None
+"""True: a JSON object. False: text. A class: an object of it. A mapping: a `response_format` of the API as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The form that one request asks for."""
+
+    model: str
+    format: OutputFormat = None
+
+    def check(self, info: ModelInfo) -> None:
+        """Refuse a form that the model can't make.
+
+        Raises:
+            UnsupportedFeatureError: JSON of a model whose ModelInfo has none.
+        """
+        if self.format is True and not info["json_output"]:
+            raise UnsupportedFeatureError(self.model, "it has no JSON output (model_info['json_output'])")
+        if self.class_ is not None and not info["structured_output"]:
+            reason = "it has no structured output (model_info['structured_output']); use json_output=True"
+            raise UnsupportedFeatureError(self.model, reason)
+
+    @property
+    def class_(self) -> type[BaseModel] | None:
+        """The class that the answer has to be an object of."""
+        return self.format if isinstance(self.format, type) else None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer has to be JSON."""
+        return bool(self.format)
+
+    def response_format(self) -> Mapping[str, Any] | None:
+        """The argument of the API; None leaves it out."""
+        if isinstance(self.format, Mapping) or self.format is None:
+            return self.format
+        if isinstance(self.format, bool):
+            return {"type": "json_object" if self.format else "text"}
+        return class_format(self.format)
+
+    def checked(self, text: str, *, cut_off: bool = False) -> str:
+        """The text of an answer, without a fence around its JSON.
+
+        Args:
+            text: as the model said it.
+            cut_off: whether the limit of tokens ended it.
+
+        Raises:
+            BadResponseError: it has another form. The error says at which place, and does not repeat the answer.
+        """
+        if self.format is not True and self.class_ is None:
+            return text
+        bare = without_fence(text)
+        problem = self._problem(bare)
+        if problem is None:
+            return bare
+        hint = "; it was cut off at the limit of tokens: raise max_tokens" if cut_off else ""
+        raise BadResponseError(self.model, f"the answer is {problem}{hint}")
+
+    def _problem(self, text: str) -> str | None:
+        if self.class_ is not None:
+            return _misfit(self.class_, text)
+        try:
+            return None if isinstance(read_json(text), dict) else "no JSON object"
+        except ValueError:
+            return "no JSON"
+
+
+def class_format(class_: type[BaseModel]) -> dict[str, Any]:
+    """The `response_format` for objects of a class, strict unless an object in it may have any keys."""
+    schema = class_.model_json_schema()
+    strict = strict_schema(schema)
+    return schema_format(class_.__name__, schema if strict is None else strict, strict=strict is not None)
+
+
+def schema_format(name: str, schema: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    """The `response_format` for a schema."""
+    inner = {"name": as_tool_name(name), "schema": schema, "strict": strict}
+    return {"type": "json_schema", "json_schema": inner}
+
+
+def _misfit(class_: type[BaseModel], text: str) -> str | None:
+    try:
+        class_.model_validate_json(text)
+    except ValidationError as error:
+        return f"no {class_.__name__}: {first_problem(error)}"
+    return None
+
 
 FINISH_REASONS: Final[Mapping[str, FinishReasons]] = {
     "stop": "stop",
@@ -35,7 +363,7 @@ REPLY_SCHEMA_NAME: Final = "reply"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AnswerReading:
     """What an answer means.
 
     Attributes:
@@ -74,7 +402,7 @@ class ChatRequest:
     arguments: Mapping[str, Any]
     output: Output
     tools: tuple[str, ...]
-    told: Conversation
+    told: KnownCalls
     uses_schema: bool = False
     may_call: bool = True
 
@@ -88,7 +416,7 @@ class ChatRequest:
         """
         extra = dict(request.extra_create_args)
         check_arguments(settings.model, extra, REQUEST_ARGUMENTS)
-        offer = Offer.of(request, settings)
+        offer = ToolOffer.of(request, settings)
         output = Output(settings.model, _format(request, extra, settings))
         output.check(settings.info)
         uses_schema = bool(offer.tools) and settings.tool_mode == "schema"
@@ -101,7 +429,7 @@ class ChatRequest:
         )
         arguments |= offer.arguments(request)
         given = {name: value for name, value in arguments.items() if value is not None}
-        told = Conversation.of(request.messages, offer.tools)
+        told = KnownCalls.of(request.messages, offer.tools)
         return cls(settings, given, output, offer.callable, told, uses_schema, bool(offer.callable))
 
     def stream_arguments(self, include_usage: bool | None) -> dict[str, Any]:
@@ -117,7 +445,7 @@ class ChatRequest:
 
     # The answer
 
-    def read(self, answer: Answer | None) -> Reading:
+    def read(self, answer: ServerAnswer | None) -> AnswerReading:
         """The meaning of an answer.
 
         Raises:
@@ -136,9 +464,9 @@ class ChatRequest:
             thought = "\n".join(part for part in (thought, text.strip()) if part) or None
             return self._reading_of_calls(answer, calls, thought)
         if answer.refusal:
-            return Reading(_result(answer, answer.refusal, "content_filter", thought))
+            return AnswerReading(_result(answer, answer.refusal, "content_filter", thought))
         if finish == "content_filter":
-            return Reading(_result(answer, text, finish, thought))
+            return AnswerReading(_result(answer, text, finish, thought))
         return self._reading_of_text(answer, text, finish, thought)
 
     def _read(self, text: str) -> tuple[tuple[FunctionCall, ...], str]:
@@ -149,38 +477,38 @@ class ChatRequest:
         return (), text
 
     def _reading_of_calls(
-        self, answer: Answer, calls: tuple[FunctionCall, ...], thought: str | None
-    ) -> Reading:
+        self, answer: ServerAnswer, calls: tuple[FunctionCall, ...], thought: str | None
+    ) -> AnswerReading:
         """The meaning of calls. One that was answered already is left out, unless the model insists on it."""
         if not self.may_call and self.settings.tool_mode != "native":
             stray = unoffered_call(self.settings.model, calls[0])
-            return Reading(stray.error, stray)
+            return AnswerReading(stray.error, stray)
         new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
         if not answer.calls and calls[0] not in new:
             new = ()  # a small model that goes round in circles, and makes up what it writes behind the first call
         result = _result(answer, list(new or calls), "function_calls", thought)
-        return Reading(result, None if new else self.told.repeated(self.settings.model, calls))
+        return AnswerReading(result, None if new else self.told.repeated(self.settings.model, calls))
 
     def _reading_of_text(
-        self, answer: Answer, text: str, finish: FinishReasons, thought: str | None
-    ) -> Reading:
+        self, answer: ServerAnswer, text: str, finish: FinishReasons, thought: str | None
+    ) -> AnswerReading:
         """The meaning of an answer that is a text, which may have the wrong form."""
         cut_off = finish == "length"
         if not self.output.is_json and self.settings.tool_mode != "native":
             stray = self.told.stray_call(self.settings.model, text, self.tools)
             if stray is not None:
-                return Reading(stray.error, stray)
+                return AnswerReading(stray.error, stray)
         try:
             checked = self.output.checked(text, cut_off=cut_off)
         except BadResponseError as error:
             if cut_off:
                 raise  # another answer would be cut off as well
-            return Reading(
+            return AnswerReading(
                 error, Objection(error, f"{error.reason[0].upper()}{error.reason[1:]}. Answer again.")
             )
-        return Reading(_result(answer, checked, finish, thought))
+        return AnswerReading(_result(answer, checked, finish, thought))
 
-    def corrected(self, answer: Answer, objection: Objection) -> ChatRequest:
+    def corrected(self, answer: ServerAnswer, objection: Objection) -> ChatRequest:
         """The request again, with the answer and what is wrong with it at its end."""
         said = answer.text or "\n".join(call_as_text(call) for call in answer.calls)
         messages = [
@@ -203,7 +531,7 @@ class ChatRequest:
 
 
 def _result(
-    answer: Answer, content: str | list[FunctionCall], finish: FinishReasons, thought: str | None
+    answer: ServerAnswer, content: str | list[FunctionCall], finish: FinishReasons, thought: str | None
 ) -> CreateResult:
     return CreateResult(
         finish_reason=finish,
@@ -225,7 +553,7 @@ def _format(request: ModelRequest, extra: Mapping[str, Any], settings: OpenAISet
     return settings.create_arguments.get("response_format")
 
 
-def _reply_format(offer: Offer, output: Output) -> Mapping[str, Any]:
+def _reply_format(offer: ToolOffer, output: Output) -> Mapping[str, Any]:
     return _schema_of_replies(offer.called, output, required=offer.required)
 
 

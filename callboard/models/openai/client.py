@@ -1,48 +1,289 @@
-"""The client for OpenAI's chat API, and for every server that speaks it."""
+"""The client for OpenAI's chat API and servers that speak it: its config, its log, and what its requests use."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, Unpack, cast
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.errors import SettingValueError
-from callboard.foundation.component import Component
+from callboard.foundation.component import (
+    Component,
+    ComponentLoader,
+    ComponentModel,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    dumped,
+    harmless,
+    permissions,
+    revealed,
+)
+from callboard.logging import EVENT_LOGGER_NAME, LLMCallEvent, LLMStreamEndEvent, LLMStreamStartEvent
 from callboard.memory.cancelling import cancellable, cancellable_items
 from callboard.memory.llm_messages import LLMMessage
-from callboard.models.base import CreateOptions, Tools
-from callboard.models.errors import BadResponseError, ModelConnectionError, UnsupportedFeatureError
-from callboard.models.info import ModelInfo, known_model
-from callboard.models.request import ModelRequest, RequestClient
-from callboard.models.types import CreateResult, RequestUsage
-
-from .answer import Answer
-from .chat_request import ChatRequest
-from .config import (
-    AzureOpenAIClientConfigurationConfigModel,
-    OpenAIClientConfigurationConfigModel,
-    config_of,
-    options_of,
+from callboard.models.base import CreateOptions, ModelRequest, RequestClient, Tools
+from callboard.models.errors import (
+    BadResponseError,
+    ModelConnectionError,
+    ModelError,
+    ModelTimeoutError,
+    UnsupportedFeatureError,
+    charge,
 )
-from .connection import connection_of
-from .logs import log_call, log_stream_end, log_stream_start
-from .offer import tool_schemas
-from .session import Session
-from .settings import OpenAIOptions, OpenAISettings, retries_of
-from .stream import Assembler
-from .tally import Tally
-from .tokens import cached_tokenizer, count_request
-from .transform import Transformer
-from .wire import WireAnswer
+from callboard.models.info import ModelCapabilities, ModelInfo, known_model
+from callboard.models.types import CreateResult, ModelFamily, RequestUsage
+
+from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, charged_in, whole_answer
+from .chat_request import ChatRequest, Transformer
+from .connection import NO_KEY, OPENAI_ADDRESS, VENDORS, Session, connection_of
+from .settings import (
+    OpenAIOptions,
+    OpenAISettings,
+    Tokenizer,
+    ToolMode,
+    cached_tokenizer,
+    count_request,
+    count_text,
+    retries_of,
+)
+from .tool_calls import tool_schemas
 
 if TYPE_CHECKING:
     from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
+
+
+# Errors of the HTTP client before there is a connection, by name: the client may be one of two packages.
+NEVER_SENT: Final = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
+)
+
+
+class Tally:
+    """Adds up tokens: as the server counts them, and by an estimate where it was asked and its answer never came.
+
+    Args:
+        tokenizer: makes estimates exact; None: there is none.
+
+    Attributes:
+        used: all so far.
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self.used = NOTHING_USED
+        self._tokenizer = tokenizer
+
+    def add(self, answer: ServerAnswer) -> None:
+        """Count an answer, whatever becomes of it."""
+        self.used += answer.usage
+
+    def read(self, body: bytes) -> ServerAnswer | None:
+        """The answer in a body, counted also when it can't be read; see `whole_answer`."""
+        self.used += charged_in(body)
+        return whole_answer(body)
+
+    @contextmanager
+    def asking(self, arguments: Mapping[str, Any]) -> Iterator[None]:
+        """Wait for an answer. A server that was left before all of it came has read the prompt, and may charge it."""
+        try:
+            yield
+        except (asyncio.CancelledError, ModelTimeoutError, ModelConnectionError) as error:
+            if not _was_never_sent(error):
+                self.used += RequestUsage(self._prompt(arguments["messages"]), 0)
+            raise
+
+    def add_unfinished(self, assembler: Assembler, arguments: Mapping[str, Any]) -> None:
+        """Count a stream that did not come to its end; nothing of it if nothing came."""
+        usage = assembler.usage
+        if usage == NOTHING_USED and assembler.has_begun:
+            written = count_text(assembler.everything, self._tokenizer)
+            usage = RequestUsage(self._prompt(arguments["messages"]), written)
+        self.used += usage
+
+    def charge(self, error: BaseException) -> None:
+        """Say in an error what the request used."""
+        if isinstance(error, ModelError | asyncio.CancelledError):
+            charge(error, self.used)
+
+    def _prompt(self, messages: Sequence[Mapping[str, Any]]) -> int:
+        return count_request(messages, (), self._tokenizer)
+
+
+def _was_never_sent(error: BaseException) -> bool:
+    """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
+    cause = None if error.__cause__ is None else error.__cause__.__cause__
+    return type(cause).__name__ in NEVER_SENT
+
+
+events: Final = logging.getLogger(EVENT_LOGGER_NAME)
+
+
+def log_call(arguments: Mapping[str, Any], result: CreateResult) -> None:
+    """A request was answered."""
+    if events.isEnabledFor(logging.DEBUG):
+        usage = result.usage
+        events.debug(
+            LLMCallEvent(
+                messages=arguments["messages"],
+                tools=arguments.get("tools", []),
+                response=result.model_dump(mode="json"),
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+            )
+        )
+
+
+def log_stream_start(arguments: Mapping[str, Any]) -> None:
+    """A stream was asked for."""
+    if events.isEnabledFor(logging.DEBUG):
+        events.debug(LLMStreamStartEvent(messages=arguments["messages"], tools=arguments.get("tools", [])))
+
+
+def log_stream_end(result: CreateResult) -> None:
+    """A stream came to its end."""
+    if events.isEnabledFor(logging.DEBUG):
+        usage = result.usage
+        events.debug(
+            LLMStreamEndEvent(
+                response=result.model_dump(mode="json"),
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+            )
+        )
+
+
+# Objects of the program, which JSON does not have.
+ONLY_HERE: Final = ("http_client", "retries", "tokenizer")
+
+
+class OpenAIClientConfigurationConfigModel(BaseModel):
+    """The options of an `OpenAIChatCompletionClient`, which explains them.
+
+    Further arguments of the API, such as temperature, stand beside them. Keys, tokens and headers with a secret are in
+    no dump. `model_capabilities` is read because older programs of AutoGen wrote it.
+    """
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    __pydantic_extra__: dict[str, JsonValue]  # pyright: ignore[reportIncompatibleVariableOverride]
+    secret_fields: ClassVar = ("api_key", "azure_ad_token")
+
+    model: str
+    api_key: SecretStr | None = None
+    base_url: str | None = None
+    organization: str | None = None
+    timeout: float | None = None
+    max_retries: int | None = None
+    max_corrections: int | None = None
+    default_headers: dict[str, str] | None = None
+    model_info: ModelInfo | None = None
+    model_capabilities: ModelCapabilities | None = None
+    token_limit: int | None = None
+    parallel_tool_calls: bool | None = None
+    tool_mode: ToolMode | None = None
+    include_name_in_message: bool | None = None
+    add_name_prefixes: bool | None = None
+    include_stream_usage: bool | None = None
+    azure_endpoint: str | None = None
+    azure_deployment: str | None = None
+    api_version: str | None = None
+    azure_ad_token: SecretStr | None = None
+    azure_ad_token_provider: ComponentModel | None = None
+
+
+class AzureOpenAIClientConfigurationConfigModel(OpenAIClientConfigurationConfigModel):
+    """The same, by AutoGen's name for a deployment in Azure."""
+
+
+def config_of(
+    client: object, model: str, options: OpenAIOptions
+) -> AzureOpenAIClientConfigurationConfigModel:
+    """The options of a client as plain data, without its secrets.
+
+    Args:
+        client: The client, for errors.
+        model: Its model.
+        options: As it was made with.
+
+    Raises:
+        NotDumpableError: An option is an object of this program (a TypeError).
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    unwritable: list[str] = [name for name in ONLY_HERE if name in given]
+    if isinstance(given.get("response_format"), type):
+        unwritable.append("response_format")
+    if unwritable:
+        reason = (
+            f"{', '.join(unwritable)} can't be written down: leave it out, or set it where the dump is loaded"
+        )
+        raise NotDumpableError(type(client).__qualname__, reason)
+    for name in AzureOpenAIClientConfigurationConfigModel.secret_fields:
+        given.pop(name, None)
+    for name in ("default_headers", "extra_headers", "extra_query"):
+        if name in given:
+            given[name] = harmless(given[name])
+    if "azure_ad_token_provider" in given:
+        given["azure_ad_token_provider"] = dumped(given["azure_ad_token_provider"], client)
+    return AzureOpenAIClientConfigurationConfigModel(model=model, **given)
+
+
+def options_of(config: OpenAIClientConfigurationConfigModel) -> dict[str, Any]:
+    """The arguments of the client that a config describes.
+
+    Keys that it does not have come from the environment, but go only to OpenAI, the vendor of the model, the addresses
+    that the environment names, and the `hosts` of `load_component`: a config from elsewhere could name any address.
+
+    Raises:
+        ComponentNotAllowedError: It is of a deployment in Azure that neither the environment nor `hosts` names.
+    """
+    given = {**config.model_dump(exclude_none=True), **(config.__pydantic_extra__ or {})}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in config.secret_fields:
+        options.pop(name, None)
+        if secret := revealed(getattr(config, name)):
+            options[name] = secret
+    if capabilities := options.pop("model_capabilities", None):
+        options.setdefault("model_info", _info_of(capabilities))
+    if config.azure_ad_token_provider is not None:
+        provider = ComponentLoader.load_component(config.azure_ad_token_provider)
+        options["azure_ad_token_provider"] = provider
+    return _with_key(config.model, options)
+
+
+def _info_of(capabilities: ModelCapabilities) -> ModelInfo:
+    return cast(
+        "ModelInfo",
+        {"family": ModelFamily.UNKNOWN, "structured_output": False, **capabilities},
+    )
+
+
+def _with_key(model: str, options: dict[str, Any]) -> dict[str, Any]:
+    endpoint, address = options.get("azure_endpoint"), options.get("base_url")
+    if endpoint and not _is_trusted(endpoint, os.environ.get("AZURE_OPENAI_ENDPOINT")):
+        host = urlsplit(endpoint).hostname or endpoint
+        raise ComponentNotAllowedError(f"sending the keys of this environment to {host}", "hosts", host)
+    if not address or options.get("api_key"):
+        return options
+    vendor = next((there for prefix, (there, _) in VENDORS.items() if model.startswith(prefix)), None)
+    if address == vendor:
+        return {name: value for name, value in options.items() if name != "base_url"}
+    if _is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL")):
+        return options
+    return {**options, "api_key": NO_KEY}
+
+
+def _is_trusted(address: str, *known: str | None) -> bool:
+    if address.rstrip("/") in {one.rstrip("/") for one in known if one}:
+        return True
+    return urlsplit(address).hostname in permissions().hosts
+
 
 T = TypeVar("T")
 
@@ -129,7 +370,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
             log_call(chat.arguments, result)
             return result
 
-    async def _ask(self, chat: ChatRequest, tally: Tally) -> Answer | None:
+    async def _ask(self, chat: ChatRequest, tally: Tally) -> ServerAnswer | None:
         client = await self._session.opened()
         with tally.asking(chat.arguments), self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Unpack
 
-from callboard.memory.embedders.base import EmbeddingModel, Vectors, as_vectors
-from callboard.memory.embedders.limit import TextLimit
+from callboard.memory.embedders import EmbeddingModel, TextLimit, Vectors, as_vectors
 from callboard.models.errors import BadResponseError
-from callboard.models.family import ModelFamily
+from callboard.models.types import ModelFamily
 
-from .connection import connection_of
-from .session import Session
-from .settings import OpenAIOptions, retries_of
-from .tokens import cached_tokenizer, count_text
+from .connection import Session, connection_of
+from .settings import OpenAIOptions, cached_tokenizer, count_text, retries_of
 
 DIMENSIONS: Final = {
     "text-embedding-3-small": 1536,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
 
 from .bus import Photo
 from .reference import AGENT_TYPE, EFFECTS, LOG, RUN, Reference

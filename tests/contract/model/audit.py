@@ -5,10 +5,10 @@ It reads a single topic, so that its order is that of the stream, whenever it su
 
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
+from callboard.broker.mailbox import ConsumedType, Pull, Turn
 from callboard.broker.outcome import Commit
-from callboard.broker.redis.client.commits import Done, as_done
+from callboard.broker.redis.client.lane import Done, as_done
 
 from .agreement import read_of
 from .bus import LEASE, Bus, Photo, at_once

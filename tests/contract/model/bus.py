@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.interfaces import Incarnation
 from callboard.broker.envelope import Posting
 from callboard.broker.errors import CommandError
+from callboard.broker.mailbox import Incarnation
 from callboard.broker.redis.client.blocking import BlockingConnection, connect
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.publisher import limits_of, message_values
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.scripts import is_missing, is_there_already, library
+from callboard.broker.redis.library import is_missing, is_there_already, library
 from tests.helpers.tails import keeping, putting_back
 
 T = TypeVar("T")

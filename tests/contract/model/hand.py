@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
 
 Held: TypeAlias = dict[str, list[Delivery]]
 """Deliveries in order, by agent key."""

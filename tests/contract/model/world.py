@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull, Turn
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Delivery, Envelope, Posting
 from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
+from callboard.broker.mailbox import ConsumedType, Pull, Turn
 from callboard.broker.outcome import (
     Commit,
     DeadLetter,
@@ -19,11 +18,11 @@ from callboard.broker.outcome import (
     Outcome,
     Release,
     Retry,
+    RunEvent,
+    RunWrite,
     Suspend,
 )
-from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.client.lane import WorkerLane
-from callboard.broker.runs import RunEvent, RunWrite
+from callboard.broker.redis.client.lane import Done, WorkerLane, as_done
 
 from .agreement import check, timer_names
 from .audit import Auditing

@@ -132,7 +132,7 @@ class ShopFolder:
 
     @staticmethod
     def command(*arguments: str) -> list[str]:
-        return [sys.executable, "-P", "-m", "callboard.cli", *arguments]
+        return [sys.executable, "-P", "-m", "callboard", *arguments]
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[Running]:
@@ -193,7 +193,7 @@ def wait_for(
         time.sleep(0.02)
 
 
-def processes_in(folder: Path, having: str = "callboard.cli") -> list[int]:
+def processes_in(folder: Path, having: str = "callboard") -> list[int]:
     """Pids of the processes whose current folder it is and whose command has `having` in it."""
     import psutil
 

@@ -46,7 +46,7 @@ def test_what_the_encoding_of_a_terminal_lacks_fails_no_command(shop: ShopFolder
     """The finding: the message was published, and the exit code said that it was not."""
     words = ("publish", "shop:app", "jobs", "Job", "name=one", "--key", "\u043a")
     done = subprocess.run(
-        [sys.executable, "-m", "callboard.cli", *words],
+        [sys.executable, "-m", "callboard", *words],
         cwd=shop.folder,
         env={**shop.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,

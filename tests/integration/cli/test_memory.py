@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli import main
-from callboard.memory.embedders.weights import default_model_folder
+from callboard.memory.local_embedders import default_model_folder
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 
@@ -23,7 +23,7 @@ WORDS = ("--model", "hashing")
 
 SERVED = """
 from callboard import App
-from callboard.memory_service.service import memory_service
+from callboard.memory_service import memory_service
 from callboard.memory import HashingEmbedder
 
 app = App("recall")
@@ -124,7 +124,7 @@ async def test_ctrl_c_leaves_nothing_of_a_document_behind(notes: Path) -> None:
     (notes / "long.md").write_text(text)
     store = notes / "store"
     command = python(
-        "-m", "callboard.cli", "memory", "import", str(notes / "long.md"), "--path", str(store), *WORDS
+        "-m", "callboard", "memory", "import", str(notes / "long.md"), "--path", str(store), *WORDS
     )
     process = Process(command)
     try:

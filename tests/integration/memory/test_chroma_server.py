@@ -20,9 +20,7 @@ from callboard.memory import (
     MemoryMimeType,
 )
 from callboard.memory.errors import StoreUnavailableError
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.messages import Add, MemoryChanges
-from callboard.memory_service.service import memory_service
+from callboard.memory_service import Add, MemoryChanges, MemoryServiceClient, memory_service
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import free_port

@@ -44,7 +44,7 @@ class School:
         self._processes: list[Process] = []
 
     def worker(self, agent_type: str) -> Process:
-        command = ("-m", "callboard.cli", "worker", "tests.helpers.memories:app", "--url", self._url)
+        command = ("-m", "callboard", "worker", "tests.helpers.memories:app", "--url", self._url)
         environ = {**SHORT_LEASE, "MEMORY_PATH": str(self.store), "LEDGER": str(self.ledger.file)}
         process = Process(
             python(*command, "--namespace", self.namespace, "--type", agent_type), environ=environ

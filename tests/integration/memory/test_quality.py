@@ -22,9 +22,13 @@ from callboard.memory import (
     SentenceTransformerEmbedder,
     default_embedder,
 )
-from callboard.memory.embedders.default import has_sentence_transformers, quick_embedder
-from callboard.memory.embedders.weights import DEFAULT_PACKAGE, default_model_folder
 from callboard.memory.errors import EmbeddingModelNotFoundError
+from callboard.memory.local_embedders import (
+    DEFAULT_PACKAGE,
+    default_model_folder,
+    has_sentence_transformers,
+    quick_embedder,
+)
 
 from .corpus import PASSAGES, QUESTIONS
 
@@ -134,7 +138,7 @@ async def test_a_missing_model_is_not_looked_for_on_the_network() -> None:
 
 
 def test_without_torch_numpy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.memory.embedders.default.has_sentence_transformers", lambda: False)
+    monkeypatch.setattr("callboard.memory.local_embedders.has_sentence_transformers", lambda: False)
     fresh = default_embedder.__wrapped__
 
     assert isinstance(fresh(), NumpyEmbedder)

@@ -11,7 +11,7 @@ import pytest
 
 from callboard import CancellationToken
 from callboard.agents import ApprovalRequest, ApprovalResponse, CodeExecutorAgent, Response, TaskResult
-from callboard.agents.code_executor.blocks import code_blocks_in
+from callboard.agents.code_executor import code_blocks_in
 from callboard.agents.errors import ModelAnswerError
 from callboard.code import CodeBlock, CodeExecutor, CodeResult
 from callboard.memory.llm_messages import FunctionCall, LLMMessage

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from callboard.agents import Response, TaskResult
+from callboard.agents.base import response_of, result_of
 from callboard.agents.errors import NoResponseError, NoResultError
-from callboard.agents.responding import response_of, result_of
 from callboard.messages import TextMessage
 
 SAID = TextMessage(content="so it is", source="a")

@@ -9,8 +9,8 @@ import pytest
 
 from callboard import CancellationToken
 from callboard.agents import Response, SocietyOfMindAgent, TaskResult
+from callboard.agents.base import Said
 from callboard.agents.errors import ModelAnswerError
-from callboard.agents.task import Said
 from callboard.memory.contexts import (
     BufferedChatCompletionContext,
     ChatCompletionContext,

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.delivery import MOST_SHARED, read_deliveries, read_delivery
-from callboard.broker.envelope import Envelope
+from callboard.broker.envelope import MOST_SHARED, Envelope, read_deliveries, read_delivery
 from tests.helpers.lanes import entry
 
 

@@ -2,11 +2,10 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.encoding.limits import Limits
 from callboard.broker.envelope import FIELDS, Envelope, decode, encode, event, head_of
 from callboard.broker.errors import DecodeError, EncodeError
-from callboard.broker.head_fields import HEAD_FIELDS
-from callboard.broker.redis.client.commands import pack
+from callboard.broker.limits import HEAD_FIELDS, Limits
+from callboard.broker.redis.client.wire import pack
 from tests.helpers.fuzzing import written
 
 PLAIN = Envelope("m1", "Task", "k1", "writer/k", 1_763_700_000_000, b"\x80")

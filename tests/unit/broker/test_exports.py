@@ -24,7 +24,7 @@ def test_the_pure_half_loads_neither_redis_nor_asyncio() -> None:
     code = (
         "import sys\n"
         "from callboard.broker import MessageRegistry, RetryPolicy, SubscriptionTable, BrokerSettings, Outcome\n"
-        "import callboard.broker.envelope, callboard.broker.encoding.remote_errors, callboard.broker.telemetry\n"
+        "import callboard.broker.envelope, callboard.broker.remote_errors, callboard.broker.telemetry\n"
         "print([m for m in ('asyncio', 'redis', 'hiredis') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.encoding.plain import packb
+from callboard.broker.codec import packb
+from callboard.broker.limits import Limits
 from tests.helpers.fuzzing import (
     BYTES_PER_BYTE,
     CONSTANT_BYTES,

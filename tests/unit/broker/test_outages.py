@@ -6,8 +6,16 @@ import httpx
 import pytest
 
 from callboard.broker import Retry
-from callboard.broker.errors import BacklogError, ConnectionLostError, OverloadedError, ServerUnavailableError
-from callboard.broker.outages import error_in, is_outage, reason_of, waited_in
+from callboard.broker.errors import (
+    BacklogError,
+    ConnectionLostError,
+    OverloadedError,
+    ServerUnavailableError,
+    error_in,
+    is_outage,
+    waited_in,
+)
+from callboard.broker.outcome import reason_of
 from callboard.memory.errors import StoreUnavailableError
 
 

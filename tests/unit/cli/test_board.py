@@ -6,7 +6,7 @@ import pytest
 
 from callboard.broker.redis.client.identity import process_name
 from callboard.broker.redis.operations.views import AgentTypeView, Overview, Totals, WorkerView
-from callboard.cli.board import Meter, PlainBoard, Row
+from callboard.cli.fleet import Meter, PlainBoard, Row
 from callboard.process.supervisor import Child, ProcessPlan
 
 ZERO = Totals(

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from callboard.cli.numbers import NumberCommand, unmarked
+from callboard.cli.options import NumberCommand, unmarked
 
 
 def told(*line: str) -> str:

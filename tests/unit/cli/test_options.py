@@ -14,7 +14,7 @@ from callboard.broker import BrokerSettings
 from callboard.cli.command_line import command_line
 from callboard.cli.commands import COMMANDS
 from callboard.cli.options import NamingCommand, duration, positive_duration, split_names
-from callboard.cli.worker_settings import worker_options
+from callboard.cli.sessions import worker_options
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from callboard.cli.board import LiveBoard, Row, table
-from callboard.cli.pane import Pane
+from callboard.cli.fleet import LiveBoard, Pane, Row, table
 from callboard.process.supervisor import Child, ProcessPlan
 from tests.helpers.screen import Terminal, terminal
 

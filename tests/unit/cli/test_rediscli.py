@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.cli.rediscli import converse, formatted, raw, redis_cli_command
+from callboard.cli.commands.server import converse, formatted, raw, redis_cli_command
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.cli import shipped
+from callboard.cli import templates as shipped
 
 ROOT = Path(__file__).parents[3]
 

@@ -49,7 +49,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[WorkerLine]:
         lines.append(line)
         return 79
 
-    monkeypatch.setattr("callboard.cli.working.work", work)
+    monkeypatch.setattr("callboard.cli.worker_process.work", work)
     return lines
 
 

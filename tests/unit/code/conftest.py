@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from callboard.code import Confinement, local
-from callboard.code.confinement import detect
-from callboard.code.launcher.plan import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP, Plan
+from callboard.code.launcher import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP, LaunchPlan
+from callboard.code.process import detect
 
 LEVELS = {
     "all": MEASURES,
@@ -24,7 +24,7 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """The executors of a test take these measures, as on a system that allows no others."""
     wanted = LEVELS[request.param]
 
-    async def detect_less(plan: Plan) -> Confinement:
+    async def detect_less(plan: LaunchPlan) -> Confinement:
         found = await detect(plan)
         if not set(wanted) <= set(found.measures):
             pytest.skip(f"this system allows only {found.measures}")

@@ -13,7 +13,7 @@ import pytest
 
 from callboard import CancellationToken
 from callboard.code import CodeBlock, CommandLineCodeResult, ConfinementError, LocalCommandLineCodeExecutor
-from callboard.code.confinement import Measure
+from callboard.code.process import Measure
 
 LINUX = sys.platform == "linux"
 

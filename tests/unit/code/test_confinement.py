@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.code import Confinement, ConfinementError
-from callboard.code.launcher.plan import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP
+from callboard.code.launcher import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOMP
 
 
 @pytest.mark.parametrize(

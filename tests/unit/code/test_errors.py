@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from callboard import ActorError
-from callboard.code import ConfinementError, FunctionsError, errors
-from callboard.code.errors import CodeError
+from callboard.code import ConfinementError, FunctionsError, base as errors
+from callboard.code.base import CodeError
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from callboard.code import (
     ImportFromModule,
     with_requirements,
 )
-from callboard.code.functions_file import build_python_functions_file, packages_of, to_stub
+from callboard.code.functions import build_python_functions_file, packages_of, to_stub
 
 
 @with_requirements(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.code.launcher import kernel
-from callboard.code.launcher.plan import REFUSED, Plan
+from callboard.code.launcher import REFUSED, LaunchPlan, kernel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these calls are Linux's")
 
@@ -27,8 +26,8 @@ main.main()
 """
 
 
-def _plan(folder: Path) -> Plan:
-    return Plan(
+def _plan(folder: Path) -> LaunchPlan:
+    return LaunchPlan(
         command=[sys.executable, "-c", "print('ran')"],
         folder=str(folder),
         timeout=30,

@@ -22,8 +22,8 @@ from callboard.code import (
     local,
     with_requirements,
 )
-from callboard.code.confinement import Confinement
-from callboard.code.launcher.plan import Plan
+from callboard.code.launcher import LaunchPlan
+from callboard.code.process import Confinement
 from callboard.errors import OutsideContextError, SettingValueError
 
 from .executors import an_executor, run, started
@@ -275,7 +275,7 @@ async def test_confinement_is_known_after_the_start(folder: Path) -> None:
 async def test_required_confinement_that_is_not_there_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def detect_nothing(plan: Plan) -> Confinement:
+    async def detect_nothing(plan: LaunchPlan) -> Confinement:
         return Confinement.of(())
 
     monkeypatch.setattr(local, "detect", detect_nothing)

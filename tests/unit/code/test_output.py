@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from callboard.code.output import KeptOutput
+from callboard.code.process import KeptOutput
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=20), st.integers(2, 60))

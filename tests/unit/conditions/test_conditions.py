@@ -27,7 +27,7 @@ from callboard.conditions import (
     TimeoutTermination,
     TokenUsageTermination,
 )
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 from callboard.memory.llm_messages import FunctionExecutionResult
 from callboard.messages import (
     BaseAgentEvent,

@@ -26,7 +26,7 @@ from callboard.dispatch import (
     TypedHandoff,
     UnknownHandoffError,
 )
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 
 BOB = Handoff(target="bob")
 EVE = Handoff(target="eve")

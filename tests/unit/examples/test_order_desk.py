@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callboard.asking import Question, asking_by
+from callboard.core.people import Question, asking_by
 from callboard.messages import ToolCallExecutionEvent
 from callboard.teams import TeamClient
 from examples import order_desk

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callboard.foundation.errors import CallboardError, MissingPackageError
+from callboard.foundation import CallboardError, MissingPackageError
 
 
 class PlainError(CallboardError):

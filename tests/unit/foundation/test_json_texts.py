@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from callboard.errors import InputValueError
-from callboard.foundation.json_texts import MAX_DEPTH, NestingError, read_json, read_value
-from callboard.groupchat.functions import execute
+from callboard.foundation.texts import MAX_DEPTH, NestingError, read_json, read_value
+from callboard.groupchat.replies import execute
 from callboard.memory.llm_messages import FunctionCall
-from callboard.models.json_text import extract_json_from_str
-from callboard.models.openai.calls_in_text import any_call, call_as_text, read_calls, read_reply
+from callboard.models.openai.tool_calls import any_call, call_as_text, read_calls, read_reply
+from callboard.models.types import extract_json_from_str
 from callboard.teams.errors import LedgerError
-from callboard.teams.magentic.ledger import read_ledger
-from callboard.tools.answers import answer_of
-from callboard.tools.approval import KIND
-from callboard.tools.asked import written_arguments
+from callboard.teams.magentic_one import read_ledger
+from callboard.tools.approval import KIND, answer_of
+from callboard.tools.call import written_arguments
 from callboard.tools.errors import ToolArgumentsError
 
 DEEP = "[" * 100_000

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from callboard.foundation.meanwhile import meanwhile
+from callboard.foundation.tasks import meanwhile
 
 
 async def test_it_runs_beside_the_block_and_ends_with_it() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from callboard.foundation.printable import one_line, printable
+from callboard.foundation.texts import one_line, printable
 
 
 def test_control_characters_can_not_move_a_terminals_cursor() -> None:

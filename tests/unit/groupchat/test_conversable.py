@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callboard.agents import TaskResult
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.groupchat import (
     ConversableAgent,
     ConversationMessage,

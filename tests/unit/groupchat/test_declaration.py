@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from callboard.ag2 import initiate_group_chat
 from callboard.groupchat import (
     ConversableAgent,
     GroupChat,
@@ -15,7 +16,6 @@ from callboard.groupchat import (
     MessageHistoryLimiter,
     TransformMessages,
     TransitionError,
-    initiate_group_chat,
 )
 from callboard.models import ReplayChatCompletionClient
 from tests.helpers.group_chats import agents, an_agent

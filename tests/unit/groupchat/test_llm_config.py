@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from callboard.groupchat import ConversableAgent, GroupChatDeclarationError, LLMConfig
+from callboard.ag2 import LLMConfig
+from callboard.groupchat import ConversableAgent, GroupChatDeclarationError
 from callboard.models.openai import AzureOpenAIChatCompletionClient, OpenAIChatCompletionClient
 
 FAST: dict[str, Any] = {"model": "gpt-4o-mini", "api_key": "sk-1", "tags": ["fast", "cheap"]}

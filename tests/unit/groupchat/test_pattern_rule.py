@@ -6,31 +6,28 @@ from typing import Any
 
 import pytest
 
+from callboard.ag2 import AgentNameTarget, GroupManagerTarget, StayTarget, TerminateTarget
+from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
 from callboard.groupchat import (
-    AgentNameTarget,
     ContextExpression,
     ContextVariables,
     ExpressionAvailableCondition,
     ExpressionContextCondition,
-    GroupManagerTarget,
     HandoffError,
     OnContextCondition,
     SpeakerSelectionError,
-    StayTarget,
     StringAvailableCondition,
     StringContextCondition,
-    TerminateTarget,
     TransitionTarget,
 )
-from callboard.groupchat.patterns.rule import HandsOver, Plan, Situation, Speaks, next_step
 
 EXECUTOR = "_Group_Tool_Executor"
 CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
 TO_B = {"kind": "agent", "agent_name": "b"}
 
 
-def a_plan(has_user: bool = True, **after_works: Any) -> Plan:
-    return Plan(
+def a_plan(has_user: bool = True, **after_works: Any) -> PatternPlan:
+    return PatternPlan(
         initial="a",
         agents=("a", "b"),
         user="user" if has_user else None,
@@ -86,7 +83,7 @@ ENDS = [after(TerminateTarget())]
         ("7", a_plan(b=ENDS), at(A), HandsOver(GroupManagerTarget(), "a")),
     ],
 )
-def test_the_rule(rule: str, plan: Plan, situation: Situation, step: Speaks | HandsOver) -> None:
+def test_the_rule(rule: str, plan: PatternPlan, situation: Situation, step: Speaks | HandsOver) -> None:
     assert next_step(plan, situation) == step
 
 

@@ -10,12 +10,11 @@ from typing import Any, Generic, TypeVar
 import pytest
 from pydantic import BaseModel, RootModel, SerializeAsAny
 
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.encoding.registry import MessageRegistry
+from callboard.broker.codec import MessageRegistry
 from callboard.broker.errors import DecodeError, EncodeError, MessageDeclarationError, UnknownMessageError
-from callboard.interop.autogen.errors import UnportableMessageError
-from callboard.interop.autogen.messages import Carried, HostedRegistry
-from callboard.interop.autogen.tagging import CLASS, is_open, tag_of
+from callboard.broker.limits import Limits
+from callboard.interop.errors import UnportableMessageError
+from callboard.interop.messages import CLASS, Carried, HostedRegistry, is_open, tag_of
 
 
 class Said(BaseModel, ABC):

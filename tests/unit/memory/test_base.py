@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from callboard.broker.encoding.registry import MessageRegistry
+from callboard.broker.codec import MessageRegistry
 from callboard.memory import MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
 from callboard.memory.base import add_to_context, last_text
 from callboard.memory.contexts import UnboundedChatCompletionContext
 from callboard.memory.errors import ContentKindError
-from callboard.memory.image import Image
-from callboard.memory.llm_messages import AssistantMessage, FunctionCall, SystemMessage, UserMessage
+from callboard.memory.llm_messages import AssistantMessage, FunctionCall, Image, SystemMessage, UserMessage
 
 PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\n rest")
 

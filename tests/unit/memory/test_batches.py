@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from callboard.memory.batches import Batches
+from callboard.memory.embedders import Batches
 
 
 class Doubling:

@@ -1,6 +1,6 @@
 import pytest
 
-from callboard.broker.encoding.remote_errors import decode_error, encode_error
+from callboard.broker.remote_errors import decode_error, encode_error
 from callboard.memory.errors import (
     ContextTooSmallError,
     ImageError,

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from callboard import memory
-from callboard.foundation.errors import CallboardError
+from callboard.foundation import CallboardError
 from callboard.memory import errors
 
 HEAVY = ("chromadb", "torch", "sentence_transformers", "transformers", "numpy", "tokenizers", "openai")

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from callboard.memory.errors import ImageError
-from callboard.memory.image import Image
+from callboard.memory.llm_messages import Image
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 

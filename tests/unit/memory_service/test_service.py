@@ -24,12 +24,18 @@ from callboard.memory import (
 from callboard.memory.contexts import UnboundedChatCompletionContext
 from callboard.memory.errors import ContentKindError, FilterError, MemorySettingError
 from callboard.memory.llm_messages import UserMessage
-from callboard.memory.stores.base import Filter
-from callboard.memory.stores.records import Record, content_of, record_of
-from callboard.memory_service.changes import MOST_CONTENTS
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.messages import Add, Change, Clear, Delete, MemoryChanges
-from callboard.memory_service.service import MemoryService, memory_service
+from callboard.memory.stores import Filter, Record, content_of, record_of
+from callboard.memory_service import (
+    MOST_CONTENTS,
+    Add,
+    Change,
+    Clear,
+    Delete,
+    MemoryChanges,
+    MemoryService,
+    MemoryServiceClient,
+    memory_service,
+)
 from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -196,7 +202,7 @@ async def test_it_fills_a_model_context(runtime: RedisAgentRuntime) -> None:
 
 async def test_time_to_live_travels(runtime: RedisAgentRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000_000
-    monkeypatch.setattr("callboard.memory.stores.chroma.memory._now", lambda: now)
+    monkeypatch.setattr("callboard.memory.chroma._now", lambda: now)
     memory = MemoryServiceClient(runtime, "shared", ttl=60)
     await memory.add(text("short"))
     await memory.add(text("long"), ttl=3600)
@@ -207,7 +213,7 @@ async def test_time_to_live_travels(runtime: RedisAgentRuntime, monkeypatch: pyt
 
 
 def test_neighbouring_adds_are_one() -> None:
-    from callboard.memory_service.service import _joined
+    from callboard.memory_service import _joined
 
     changes: list[Change] = [
         Add(contents=[text("a")]),

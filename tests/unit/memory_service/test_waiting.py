@@ -15,11 +15,15 @@ from callboard.broker import BrokerSettings, RetryPolicy
 from callboard.broker.redis.operations.deadletters import list_letters
 from callboard.errors import AgentDeclarationError
 from callboard.memory import EmbeddingModel, HashingEmbedder, MemoryContent, MemoryMimeType
+from callboard.memory.chroma import ChromaDBVectorMemory
 from callboard.memory.errors import StoreUnavailableError
-from callboard.memory.stores.chroma.memory import ChromaDBVectorMemory
-from callboard.memory_service.client import MemoryServiceClient
-from callboard.memory_service.messages import Add, MemoryChanges
-from callboard.memory_service.service import embedder_of_service, memory_service
+from callboard.memory_service import (
+    Add,
+    MemoryChanges,
+    MemoryServiceClient,
+    embedder_of_service,
+    memory_service,
+)
 from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.eventually import eventually
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from callboard.broker import AgentId
-from callboard.context import MessageHandlerContext
+from callboard.core.context import MessageHandlerContext
 from callboard.errors import SettingValueError
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import (

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from callboard.broker.encoding.remote_errors import decode_error, encode_error
+from callboard.broker.remote_errors import decode_error, encode_error
 from callboard.broker.retry import RetryPolicy
-from callboard.errors import ActorError
+from callboard.foundation import ActorError
 from callboard.models import RequestUsage, errors
 from callboard.models.errors import (
     BudgetExceededError,

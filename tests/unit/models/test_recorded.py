@@ -20,10 +20,10 @@ from callboard.models import (
     Streamed,
     UserMessage,
 )
+from callboard.models.base import ModelRequest
 from callboard.models.errors import ModelConnectionError, NotAModelClientError
 from callboard.models.recorded import recorded, unrecorded
 from callboard.models.replay import Answer
-from callboard.models.request import ModelRequest
 from callboard.teams import MagenticOneGroupChat, SelectorGroupChat
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from callboard import CancellationToken
 from callboard.models import Image, ReplayChatCompletionClient, UserMessage
-from callboard.models.request import ModelRequest, WrappedChatCompletionClient
+from callboard.models.base import ModelRequest, WrappedChatCompletionClient
 
 from .asking import HELLO
 
@@ -79,7 +79,7 @@ def test_equal_requests_have_equal_digests() -> None:
 
 def test_a_digest_is_the_same_in_every_process() -> None:
     code = (
-        "from callboard.models import *; from callboard.models.request import ModelRequest; "
+        "from callboard.models import *; from callboard.models.base import ModelRequest; "
         "messages = [SystemMessage(content='be kind'), UserMessage(content='hello', source='user')]; "
         "print(ModelRequest(messages).digest(ReplayChatCompletionClient(['a'])))"
     )

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from callboard.models import InMemoryStore, Spent, UsageLedger, usage_run
-from callboard.models.run_usage import RunUsage, UsagePart
-from callboard.runtime.runs import speaking_as
+from callboard.models.types import RunUsage, UsagePart
+from callboard.runtime.execution import speaking_as
 
 DAY = 86_400.0
 

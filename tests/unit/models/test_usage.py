@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from callboard.broker import AgentId
-from callboard.context import MessageHandlerContext
+from callboard.core.context import MessageHandlerContext
 from callboard.models import InMemoryStore, ModelSettings, Price, RequestUsage, Spent, UsageLedger, usage_run
-from callboard.models.usage import scopes
+from callboard.models.budget import scopes
 
 SETTINGS = ModelSettings(prices={"gpt": Price(1.0, 2.0)}, hold_seconds=10)
 

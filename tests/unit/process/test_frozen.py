@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from callboard.cli import main
-from callboard.cli.commands.worker import worker
-from callboard.process.frozen import frozen
+from callboard.cli.commands.processes import worker
+from callboard.process import frozen
 from callboard.process.worker import WorkerEnding
 
 
@@ -80,7 +80,7 @@ def test_the_command_freezes_what_its_process_has_loaded(monkeypatch: pytest.Mon
         counts.append(gc.get_freeze_count())
         return WorkerEnding.DRAINED
 
-    monkeypatch.setattr("callboard.cli.working.run_worker", run_worker)
+    monkeypatch.setattr("callboard.cli.worker_process.run_worker", run_worker)
     assert worker("tests.helpers.work:app", url="redis://127.0.0.1") == 0
     assert counts[0] > 0
     assert gc.get_freeze_count() == 0

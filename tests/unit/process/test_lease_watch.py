@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.process.lease_watch import LeaseWatch, Verdict
+from callboard.process.supervisor import LeaseWatch, Verdict
 
 PATIENCE = 5.0
 

@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from callboard import App
-from callboard.process.loading import (
-    LoadingError,
-    load_app,
-    split_target,
-)
+from callboard.process.loader import LoadingError, load_app, split_target
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.process.printing import MOST_WAITING, Outlet, unhindered
+from callboard.process.printer import MOST_WAITING, Outlet, unhindered
 from tests.helpers.readers import Reader, closed_pipe, full_pipe, terminal
 
 LONG = "x" * 1_000
@@ -50,7 +50,7 @@ def test_printing_goes_on_without_a_reader(broken: type[AbstractContextManager[R
 def test_what_is_read_comes_in_order_and_whole() -> None:
     code = (
         "import sys, logging\n"
-        "from callboard.process.printing import unhindered\n"
+        "from callboard.process.printer import unhindered\n"
         "logging.basicConfig(format='%(message)s')\n"
         "with unhindered():\n"
         "    for number in range(500):\n"
@@ -146,7 +146,7 @@ def test_the_last_lines_wait_for_a_reader_that_was_slow_before() -> None:
 def test_a_forked_process_prints_as_well() -> None:
     code = (
         "import os\n"
-        "from callboard.process.printing import unhindered\n"
+        "from callboard.process.printer import unhindered\n"
         "with unhindered():\n"
         "    print('parent', flush=True)\n"
         "    if os.fork() == 0:\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard.process import reloading
-from callboard.process.reloading import Files, Reloader
+from callboard.process import supervisor as reloading
+from callboard.process.supervisor import Files, Reloader
 from tests.helpers.eventually import eventually
 
 APP = "from callboard import App\napp = App('a')\n"

@@ -26,7 +26,7 @@ from callboard.roles import (
     Team,
     UnknownRoleError,
 )
-from callboard.roles.rounds import ROUNDS
+from callboard.roles.routing import ROUNDS
 from tests.helpers.servers import free_port
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from callboard.log import Log
+from callboard.core.state import Log
 from callboard.roles import Action, Memory, Message
 
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from pydantic import BaseModel
 
-from callboard.broker.encoding.registry import MessageRegistry
+from callboard.broker.codec import MessageRegistry
 from callboard.broker.errors import DecodeError
 from callboard.roles import (
     MESSAGE_ROUTE_TO_ALL,

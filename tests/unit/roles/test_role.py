@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from callboard.agents.copying import copy_of
+from callboard.agents.base import copy_of
 from callboard.models import ReplayChatCompletionClient
 from callboard.roles import (
     Action,
@@ -28,7 +28,7 @@ from callboard.roles import (
     any_to_str,
     known_content,
 )
-from callboard.roles.fields import dump_fields, load_fields
+from callboard.roles.actor import dump_fields, load_fields
 
 
 class Tell(Action):

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from callboard.roles import Message, Part, UnknownRoleError
-from callboard.roles.acting import Acting
+from callboard.roles.actor import Acting
 from callboard.roles.errors import DuplicateRoleError, HopLimitError
-from callboard.roles.names import bus_name, topic_of
-from callboard.roles.routing import Destination, Post, Routing, check_hops, merged, rounds_of
+from callboard.roles.message import bus_name, topic_of
+from callboard.roles.routing import Post, PostDestination, Routing, check_hops, merged, rounds_of
 
 
 def post(name: str, *watch: str, joined: tuple[str, ...] = ()) -> Post:
@@ -103,4 +103,4 @@ def test_several_of_one_action_are_subtasks() -> None:
 def test_names_on_the_bus() -> None:
     assert bus_name("Ada Lovelace") == "Ada-x20-Lovelace"
     assert topic_of("m.Write", joined=True) == "m.Write:join"
-    assert Destination("x", "", "1") == Destination("x", "", "1")
+    assert PostDestination("x", "", "1") == PostDestination("x", "", "1")

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from callboard.groupchat import (
+from callboard.ag2 import (
     AgentTarget,
-    ContextVariables,
-    ConversableAgent,
     DefaultPattern,
-    HandoffError,
     Pattern,
     ReplyResult,
     RevertToUserTarget,
+    a_run_group_chat,
+    run_group_chat,
 )
-from callboard.runs import RunDeclarationError, a_run_group_chat, is_async_input_request, run_group_chat
+from callboard.groupchat import ContextVariables, ConversableAgent, HandoffError
+from callboard.runs import RunDeclarationError, is_async_input_request
 from callboard.teams import TeamRunError
 from tests.helpers.patterns import an_agent, call
 

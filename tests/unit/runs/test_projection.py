@@ -9,8 +9,8 @@ from typing import Literal
 
 import pytest
 
-from callboard.agents.task import Said
-from callboard.groupchat.message import ConversationMessage
+from callboard.agents.base import Said
+from callboard.groupchat.messages import ConversationMessage
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages import (
     BaseTextChatMessage,

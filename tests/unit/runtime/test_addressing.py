@@ -8,7 +8,7 @@ import pytest
 
 from callboard import AgentId, AgentType, DefaultTopicId, MessageHandlerContext, TopicId
 from callboard.broker.errors import InvalidIdError
-from callboard.runtime.addressing import agent_of, topic_of
+from callboard.runtime.sending import agent_of, topic_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.broker import AgentId
 from callboard.broker.errors import RequestTimeoutError
-from callboard.runtime.deadlines import Deadlines
+from callboard.runtime.sending import Deadlines
 
 CLERK = AgentId("clerk", "a")
 

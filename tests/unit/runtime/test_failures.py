@@ -12,7 +12,7 @@ import pytest
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Envelope
-from callboard.runtime.failures import FailureLog, place_of
+from callboard.runtime.reports import FailureLog, place_of
 
 HERE = "tests/unit/runtime/test_failures.py"
 ENVELOPE = Envelope("m1", "Visit", "ada", None, 0, b"{}")

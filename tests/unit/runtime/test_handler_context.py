@@ -10,12 +10,11 @@ import pytest
 
 from callboard import AgentId, MessageContext, TopicId
 from callboard.broker import BrokerSettings, MessageRegistry
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope
+from callboard.broker.envelope import Delivery, Envelope
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.cancellation import CancellationToken
-from callboard.runtime.handler_context import LATER, HandlerContext, Surroundings
-from callboard.runtime.once import Recorder
+from callboard.core.cancellation import CancellationToken
+from callboard.runtime.effects import Recorder
+from callboard.runtime.execution import LATER, HandlerContext, Surroundings
 
 EVENT = Envelope("m1", "Note", "a", "clerk/ada", 5, b"")
 ASKED = Envelope("m2", "Ask", "a", None, 5, b"", "request", deadline=17_500, run="r1")

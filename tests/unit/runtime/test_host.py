@@ -11,22 +11,21 @@ from pydantic import BaseModel
 
 from callboard import AgentId, CancellationToken, MessageContext, RoutedAgent, TopicId, event, rpc
 from callboard.broker import MessageRegistry
-from callboard.broker.consumer.mailbox import Mailbox
-from callboard.broker.delivery import Delivery, read_delivery
-from callboard.broker.encoding.remote_errors import decode_error
-from callboard.broker.envelope import Envelope, Posting, head_of
+from callboard.broker.envelope import Delivery, Envelope, Posting, head_of, read_delivery
 from callboard.broker.errors import DeadlineExceededError, DecodeError, UnknownMessageError
+from callboard.broker.mailbox import Mailbox
 from callboard.broker.outcome import Commit, DeadLetter, Release, Retry, Wait
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.remote_errors import decode_error
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.telemetry import Dropped, attach
-from callboard.declaration import AgentSettings
-from callboard.errors import CantHandleException
+from callboard.core.declaration import AgentSettings
+from callboard.foundation import CantHandleException
+from callboard.runtime.agents import UNKNOWN, LocalAgents
 from callboard.runtime.errors import MaxRuntimeError, register_errors
 from callboard.runtime.execution import Executions, current
 from callboard.runtime.host import AgentHost
-from callboard.runtime.local_agents import UNKNOWN, LocalAgents
 from tests.helpers.eventually import eventually
 from tests.helpers.fake_transport import NOW, FakeTransport
 from tests.helpers.runtimes import Answer, Ask, Note

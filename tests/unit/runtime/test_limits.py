@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from callboard.runtime.limits import RunningLimits
+from callboard.runtime.host import RunningLimits
 
 
 def test_the_board_shows_the_first_that_has_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,16 +10,15 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import AgentId, AgentInstantiationContext, BaseAgent, MessageContext
-from callboard.broker.consumer.mailbox import Mailbox
-from callboard.broker.delivery import Delivery
-from callboard.broker.envelope import Envelope
+from callboard.broker.envelope import Delivery, Envelope
+from callboard.broker.mailbox import Mailbox
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
-from callboard.declaration import AgentSettings
+from callboard.core.declaration import AgentSettings
+from callboard.core.protocol import AgentRuntime
 from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
-from callboard.protocol import AgentRuntime
+from callboard.runtime.agents import UNKNOWN, LocalAgents
 from callboard.runtime.errors import AgentInstanceError, RuntimeStateError
-from callboard.runtime.local_agents import UNKNOWN, LocalAgents
 from tests.helpers.eventually import eventually
 from tests.unit.recording import RecordingRuntime
 
@@ -329,7 +328,7 @@ async def test_of_agents_without_state_some_stay_awake(agents: LocalAgents) -> N
 async def test_messages_get_their_turn_while_agents_fall_asleep(
     agents: LocalAgents, monkeypatch: pytest.MonkeyPatch, asleep: int
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.local_agents.PORTION", 2)
+    monkeypatch.setattr("callboard.runtime.agents.PORTION", 2)
     plain = agents.kind("plain")
     for number in range(7):
         (await agents.get(plain, AgentId("plain", str(number)))).used = (number * 3) % 7

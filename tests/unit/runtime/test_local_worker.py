@@ -12,13 +12,13 @@ from functools import partial
 import pytest
 
 from callboard.broker import BrokerSettings, MessageRegistry
-from callboard.broker.consumer.interfaces import Turn
+from callboard.broker.mailbox import Turn
 from callboard.broker.redis.client.heartbeat import Pulse
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.runtime.agents import LocalAgents
 from callboard.runtime.execution import Executions
-from callboard.runtime.local_agents import LocalAgents
-from callboard.runtime.local_worker import STUCK, STUCK_AFTER, LocalWorker
+from callboard.runtime.lifecycle import STUCK, STUCK_AFTER, LocalWorker
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import quick
 from tests.unit.recording import RecordingRuntime
@@ -164,7 +164,7 @@ async def test_a_worker_that_may_ends_itself_when_it_is_stuck(
     def leave(status: int) -> None:
         raise SystemExit(status)
 
-    monkeypatch.setattr("callboard.runtime.local_worker.os._exit", leave)
+    monkeypatch.setattr("callboard.runtime.lifecycle.os._exit", leave)
     fixture = LocalWorkerFixture(exit_when_stuck=True)
     fixture.worker._pulse()
     monkeypatch.setattr(fixture.worker.host.limits, "overdue", lambda: STUCK_AFTER + 1)

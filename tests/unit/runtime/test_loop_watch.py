@@ -17,8 +17,8 @@ import pytest
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker import BrokerSettings
 from callboard.broker.redis.operations.inspect import overview
-from callboard.runtime import loop_watch
-from callboard.runtime.loop_watch import LoopWatch, handler_line
+from callboard.runtime import lifecycle as loop_watch
+from callboard.runtime.lifecycle import LoopWatch, handler_line
 from tests.helpers.eventually import eventually
 
 

@@ -14,7 +14,7 @@ from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import StepError
-from callboard.runtime.once import Recorder
+from callboard.runtime.effects import Recorder
 from tests.helpers.fake_transport import FakeTransport
 from tests.helpers.runtimes import Answer, Note
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import Agent, AgentId, AgentRuntime, BaseAgent, MessageContext
-from callboard.declaration import AgentSettings
+from callboard.core.declaration import AgentSettings
+from callboard.runtime.agents import LiveAgent, LocalAgentType
 from callboard.runtime.errors import AgentInstanceError, UnknownInstanceError
-from callboard.runtime.registration import LiveAgent, LocalAgentType
 
 ID = AgentId("worker", "a")
 

@@ -6,12 +6,11 @@ import pytest
 
 from callboard import AgentId
 from callboard.broker import BrokerSettings, MessageRegistry
-from callboard.broker.encoding.claims import Pointer
-from callboard.broker.encoding.remote_errors import decode_error
-from callboard.broker.envelope import Envelope, decode
+from callboard.broker.envelope import Envelope, Pointer, decode
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
-from callboard.broker.redis.client.commits import reply_values
-from callboard.runtime.replies import error_reply_to, reply_to
+from callboard.broker.redis.client.lane import reply_values
+from callboard.broker.remote_errors import decode_error
+from callboard.runtime.requests import error_reply_to, reply_to
 from tests.helpers.fuzzing import written
 from tests.helpers.runtimes import Answer
 

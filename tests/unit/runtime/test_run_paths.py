@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from callboard.errors import SettingValueError
-from callboard.models.usage import run_scopes
-from callboard.runtime.run_paths import PART, id_in, names_in, with_part, within
-from callboard.runtime.runs import in_run_path, run_id, usage_run
+from callboard.models.budget import run_scopes
+from callboard.runtime.effects import PART, id_in, names_in, with_part, within
+from callboard.runtime.execution import in_run_path, run_id, usage_run
 
 
 def test_a_run_counts_for_all_that_it_is_a_part_of() -> None:

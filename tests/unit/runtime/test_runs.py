@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from callboard.errors import SettingValueError
-from callboard.runtime.runs import MOST_RUN_ID, run_id, usage_run
+from callboard.runtime.execution import MOST_RUN_ID, run_id, usage_run
 
 
 def test_outside_of_everything_there_is_no_run() -> None:

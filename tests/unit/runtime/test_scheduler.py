@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from callboard import App
+from callboard.core.declaration import Missed, Schedule
 from callboard.runtime.scheduler import grace, step
-from callboard.schedules import Missed, Schedule
 from tests.helpers.runtimes import Note
 
 SECOND = 1000

@@ -17,7 +17,6 @@ from callboard import (
     UndeliverableException,
 )
 from callboard.broker import MessageRegistry, SubscriptionTable
-from callboard.broker.encoding.remote_errors import encode_error
 from callboard.broker.envelope import Envelope, decode
 from callboard.broker.errors import (
     OverloadedError,
@@ -26,14 +25,14 @@ from callboard.broker.errors import (
     UndeliverableError,
 )
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.intervention import InterventionHandler
-from callboard.runtime.audience import Audience
+from callboard.broker.remote_errors import encode_error
+from callboard.core.intervention import InterventionHandler
+from callboard.core.protocol import PublishOptions, RequestOptions, SendOptions
+from callboard.runtime.agents import LocalAgents
 from callboard.runtime.errors import DeadlockError, ScheduleError
 from callboard.runtime.execution import Execution, current
-from callboard.runtime.local_agents import LocalAgents
-from callboard.runtime.request_tokens import PATIENCE, REMEMBERED
-from callboard.runtime.sending import Sender
-from callboard.send_options import PublishOptions, RequestOptions, SendOptions
+from callboard.runtime.requests import PATIENCE, REMEMBERED
+from callboard.runtime.sending import Audience, Sender
 from tests.helpers.eventually import eventually
 from tests.helpers.fake_transport import NOW, FakeTransport
 from tests.helpers.fuzzing import written
@@ -304,7 +303,7 @@ async def test_a_cancelled_token_reaches_the_server_before_the_caller_goes_on() 
 async def test_a_caller_that_cancels_does_not_wait_for_ever_for_the_server(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.request_tokens.PATIENCE", PATIENCE / 100)
+    monkeypatch.setattr("callboard.runtime.requests.PATIENCE", PATIENCE / 100)
     fixture = SenderFixture()
     token = CancellationToken()
     call = fixture.send(token=token)

@@ -8,8 +8,7 @@ from callboard import AgentId, App
 from callboard.errors import SettingValueError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RoundRobinGroupChat, TeamClient
-from callboard.teams.addresses import asking_address, member_address, member_name
-from callboard.teams.given_ids import check_run_id
+from callboard.teams.protocol import asking_address, check_run_id, member_address, member_name
 from tests.helpers.chat import Echo
 
 MANAGER = AgentId("poets", "sea")

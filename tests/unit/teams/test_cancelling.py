@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from callboard.cancellation import CancellationToken
-from callboard.teams.cancelling import Cancelling
+from callboard.core.cancellation import CancellationToken
+from callboard.teams.outcome import Cancelling
 
 
 def test_a_token_that_outlives_the_reader_and_its_loop_is_cancelled_without_an_error() -> None:

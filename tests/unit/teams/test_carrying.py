@@ -7,11 +7,11 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from callboard.agents.task import Said
+from callboard.agents.base import Said
 from callboard.broker import MessageRegistry
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.encoding.plain import pack_body, plain
+from callboard.broker.codec import pack_body, plain
 from callboard.broker.errors import EncodeError
+from callboard.broker.limits import Limits
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages import (
     HandoffMessage,
@@ -21,7 +21,7 @@ from callboard.messages import (
     ToolCallRequestEvent,
 )
 from callboard.models.types import RequestUsage
-from callboard.teams.orders import Answer, RunBegan, Shown, Speak
+from callboard.teams.protocol import Answer, RunBegan, Shown, Speak
 
 
 class Remark(BaseModel):

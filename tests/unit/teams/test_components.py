@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from callboard.agents import AssistantAgent
-from callboard.agents.team import Team
+from callboard.agents.base import Team
 from callboard.conditions import MaxMessageTermination
 from callboard.foundation.component import NotDumpableError
 from callboard.memory.contexts import BufferedChatCompletionContext

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from callboard.agents import Response
-from callboard.agents.task import Said
-from callboard.cancellation import CancellationToken
+from callboard.agents.base import Said
 from callboard.conditions import MaxMessageTermination, TextMentionTermination
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import BaseChatMessage
 from callboard.teams import (
     ConcurrentGroupChat,

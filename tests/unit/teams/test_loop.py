@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from callboard.messages import MessageFactory, TextMessage
-from callboard.teams.loop import Spoken, TeamPlan, TurnLoop
-from callboard.teams.selection import Member
-from callboard.teams.selections.round_robin import RoundRobinSelection
-from callboard.teams.state import ConversationState
+from callboard.teams.loop import ConversationState, Member, RoundRobinSelection, Spoken, TeamPlan, TurnLoop
 
 GO = TextMessage(content="go", source="user")
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from callboard.conditions import MaxMessageTermination
-from callboard.memory.image import Image
+from callboard.memory.llm_messages import Image
 from callboard.messages import MultiModalMessage, SelectSpeakerEvent
 from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
 from callboard.models.errors import ReplayExhaustedError
 from callboard.teams import LedgerError, MagenticOneGroupChat, SpeakerChoiceError, TeamRunError
-from callboard.teams.magentic.ledger import LedgerEntry, read_ledger
+from callboard.teams.magentic_one import LedgerEntry, read_ledger
 from tests.helpers.ledgers import ledger
 from tests.helpers.team_members import Parrot, shown_by, speakers_of
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from callboard.state import dump_state
+from callboard.core.state import dump_state
 from callboard.teams import RoundRobinGroupChat
+from callboard.teams.loop import Speaking
 from callboard.teams.manager import TeamManager
-from callboard.teams.manager_state import CurrentRun, ManagerState, Parent
 from callboard.teams.member import MemberMemory
-from callboard.teams.state import Speaking
+from callboard.teams.protocol import CurrentRun, ManagerState, ParentTeam
 from tests.helpers.chat import Echo
 
 
@@ -32,6 +32,6 @@ def test_what_was_stored_with_null_is_still_read() -> None:
 
 
 def test_what_is_there_is_stored() -> None:
-    parent = Parent(manager="outer/c", turn=2, inside=(2,))
+    parent = ParentTeam(manager="outer/c", turn=2, inside=(2,))
     state = ManagerState(termination={"count": 1}, run=CurrentRun(run_id="r", stream="s", parent=parent))
     assert ManagerState.model_validate_json(stored(state)) == state

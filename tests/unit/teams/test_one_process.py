@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from callboard.agents import TaskResult
-from callboard.cancellation import CancellationToken
 from callboard.conditions import ExternalTermination, MaxMessageTermination, TextMentionTermination
+from callboard.core.cancellation import CancellationToken
 from callboard.messages import ModelClientStreamingChunkEvent, SelectSpeakerEvent, TextMessage
 from callboard.teams import (
     RoundRobinGroupChat,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callboard.agents.task import Said
+from callboard.agents.base import Said
 from callboard.messages import (
     AttemptEndedEvent,
     InputAnsweredEvent,
@@ -11,8 +11,8 @@ from callboard.messages import (
     TextMessage,
     ThoughtEvent,
 )
-from callboard.teams.orders import RunEnded, Shown
-from callboard.teams.reading import RunReading
+from callboard.teams.client import RunReading
+from callboard.teams.protocol import RunEnded, Shown
 
 TASK = TextMessage(content="go", source="user")
 HELLO = TextMessage(content="hello", source="a")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.buried import Buried
-from callboard.teams.run_errors import answer_id, turn_answered
+from callboard.broker.retry import Buried
+from callboard.teams.outcome import answer_id, turn_answered
 
 
 @pytest.mark.parametrize(

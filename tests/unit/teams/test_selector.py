@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from callboard.agents import TaskResult
-from callboard.agents.task import Said
+from callboard.agents.base import Said
 from callboard.memory.contexts import BufferedChatCompletionContext, UnboundedChatCompletionContext
-from callboard.memory.image import Image
-from callboard.memory.llm_messages import LLMMessage, UserMessage
+from callboard.memory.llm_messages import Image, LLMMessage, UserMessage
 from callboard.messages import (
     HandoffMessage,
     ModelClientStreamingChunkEvent,
@@ -28,7 +27,7 @@ from callboard.teams import (
     TeamDeclarationError,
     TeamRunError,
 )
-from callboard.teams.selections.mentions import mentions
+from callboard.teams.selector import mentions
 from tests.helpers.team_members import Parrot, shown_by, speakers_of
 
 

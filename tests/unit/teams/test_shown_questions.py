@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from callboard.core.cancellation import UNSET
+from callboard.core.questions import CheckedQuestion
 from callboard.messages import InputRequestedEvent
-from callboard.questions import CheckedQuestion
-from callboard.suspension import UNSET
-from callboard.teams.shown_questions import MOST_DETAILS, OMITTED, ShownQuestions
+from callboard.teams.member import MOST_DETAILS, OMITTED, ShownQuestions
 
 
 def shown(details: dict[str, Any]) -> InputRequestedEvent:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callboard.agents.task import Task
+from callboard.agents.base import Task
 from callboard.conditions import HandoffTermination
 from callboard.messages import HandoffMessage, SelectSpeakerEvent, TextMessage
 from callboard.teams import (

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from callboard.teams.within import LateError, within
+from callboard.teams.bus_run import LateError, within
 
 
 async def test_what_does_not_wait_has_no_limit() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callboard.runtime.taping import Take
+from callboard.runtime.steps import Take
 from callboard.testing import Cassette, CassetteError
 from callboard.testing.cassette import Said
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callboard.errors import InputValueError
-from callboard.tools.answers import answer_of, how_to_answer
+from callboard.tools.approval import answer_of, how_to_answer
 
 APPROVAL = {"kind": "tool_approval"}
 TEXT = {"type": "string"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callboard.asking import Question, asking_by
+from callboard.core.people import Question, asking_by
 from callboard.errors import InputWithdrawnError, NobodyAnswersError
 from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import Approval, ApprovalRule, FunctionTool, StaticWorkbench, run_tools, tool

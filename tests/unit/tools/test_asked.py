@@ -6,7 +6,7 @@ import pytest
 
 from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import StaticStreamWorkbench, StaticWorkbench, tool
-from callboard.tools.asked import AskedCall, read_call
+from callboard.tools.call import AskedCall, read_call
 from callboard.tools.errors import ToolArgumentsError
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from callboard import CancellationToken
 from callboard.broker.errors import FencedError, ServerUnavailableError
 from callboard.tools import BaseStreamTool, FunctionTool, ToolResult
-from callboard.tools.calling import call, call_stream
+from callboard.tools.static import call, call_stream
 
 
 class Nothing(BaseModel):

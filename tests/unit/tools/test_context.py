@@ -6,7 +6,7 @@ import asyncio
 
 from callboard import CancellationToken, MessageContext
 from callboard.tools import tool_context
-from callboard.tools.context import ToolContext, current_tool_context
+from callboard.tools.call import ToolContext, current_tool_context
 
 
 async def test_the_nearest_context_counts_and_goes_into_tasks() -> None:

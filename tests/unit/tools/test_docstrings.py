@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from callboard import CancellationToken
 from callboard.tools import FunctionTool
-from callboard.tools.docstrings import described_parameters
+from callboard.tools.schema import described_parameters
 from tests.helpers.schemas import parameters
 
 GOOGLE = """Does something.

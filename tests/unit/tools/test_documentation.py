@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from callboard.tools import FunctionTool
-from callboard.tools.documentation import document
+from callboard.tools.dynamic import document
 
 
 class Colour(Enum):

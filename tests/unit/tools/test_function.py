@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from callboard import CancellationToken, MessageContext
 from callboard.tools import FunctionTool, FunctionToolConfig, tool, tool_context
-from callboard.tools.calling import call
 from callboard.tools.errors import (
     StrictSchemaError,
     ToolArgumentsError,
@@ -26,6 +25,7 @@ from callboard.tools.errors import (
     ToolContextError,
     ToolDeclarationError,
 )
+from callboard.tools.static import call
 from tests.helpers.eventually import eventually
 from tests.helpers.schemas import parameters
 

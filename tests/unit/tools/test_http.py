@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from callboard import CancellationToken
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 from callboard.memory.llm_messages import Image
 from callboard.tools import (
     HttpLimits,
@@ -30,7 +30,7 @@ from callboard.tools import (
     HttpToolConfig,
     ImageResultContent,
     StaticWorkbench,
-    http_addresses,
+    http as http_addresses,
 )
 from callboard.tools.errors import (
     HttpAnswerError,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.tools import http_addresses
+from callboard.tools import http as http_addresses
 from callboard.tools.errors import HttpConnectionError, HttpHostError
-from callboard.tools.http_addresses import addresses_of, is_public, lookup
+from callboard.tools.http import addresses_of, is_public, lookup
 
 
 @pytest.mark.parametrize(

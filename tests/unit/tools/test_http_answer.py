@@ -6,7 +6,7 @@ import pytest
 
 from callboard.memory.llm_messages import Image
 from callboard.tools.errors import HttpAnswerError
-from callboard.tools.http_answer import read_answer
+from callboard.tools.http import read_answer
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.tools.errors import HttpAnswerError, ToolArgumentsError
-from callboard.tools.http_request import HttpRequest, build_target
+from callboard.tools.http import HttpRequest, build_target
 
 
 def request(**changes: Any) -> HttpRequest:

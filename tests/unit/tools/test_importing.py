@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from callboard.tools.errors import ToolConfigError
-from callboard.tools.importing import import_function, path_of
+from callboard.tools.named_functions import import_function, path_of
 
 
 def test_a_function_is_found_by_its_name() -> None:
-    assert path_of(import_function) == "callboard.tools.importing:import_function"
-    assert import_function("callboard.tools.importing:path_of") is path_of
+    assert path_of(import_function) == "callboard.tools.named_functions:import_function"
+    assert import_function("callboard.tools.named_functions:path_of") is path_of
     assert import_function("callboard.tools.base:BaseTool.run") is not None
 
 
@@ -38,10 +38,10 @@ def test_what_names_no_function(target: str, problem: str) -> None:
 
 
 def test_functions_may_be_limited_to_some_modules() -> None:
-    assert import_function("callboard.tools.importing:path_of", ["callboard"]) is path_of
+    assert import_function("callboard.tools.named_functions:path_of", ["callboard"]) is path_of
     for modules in (["callboar"], ["callboard.toolsx"], []):
         with pytest.raises(ToolConfigError, match="may only come from"):
-            import_function("callboard.tools.importing:path_of", modules)
+            import_function("callboard.tools.named_functions:path_of", modules)
 
 
 def test_a_module_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +54,8 @@ def test_a_module_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_function_that_was_replaced_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def other() -> None: ...
 
-    function = import_function("callboard.tools.documentation:document")
-    monkeypatch.setattr("callboard.tools.documentation.document", other)
+    function = import_function("callboard.tools.dynamic:document")
+    monkeypatch.setattr("callboard.tools.dynamic.document", other)
     with pytest.raises(ToolConfigError):
         path_of(function)
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from callboard.tools.base import validated
 from callboard.tools.errors import ToolArgumentsError, ToolDeclarationError
-from callboard.tools.json_model import given_arguments, model_from_schema, schema_to_pydantic_model
+from callboard.tools.schema import given_arguments, model_from_schema, schema_to_pydantic_model
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

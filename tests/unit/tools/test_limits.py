@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from callboard import CancellationToken
-from callboard.tools import limits
+from callboard.tools import static as limits
 from callboard.tools.errors import ToolEndedError, ToolTimeoutError
-from callboard.tools.limits import run_limited, stream_limited
+from callboard.tools.static import run_limited, stream_limited
 
 
 async def quick(token: CancellationToken) -> int:

@@ -17,7 +17,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 from callboard.tools import McpWorkbench, StdioServerParams, StreamableHttpServerParams, ToolOverride
 from callboard.tools.errors import ToolConfigError
 from callboard.tools.mcp import _parts

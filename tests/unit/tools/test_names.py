@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.tools.errors import ToolDeclarationError
-from callboard.tools.names import MAX_DESCRIPTION, check_description, check_name
+from callboard.tools.schema import MAX_DESCRIPTION, check_description, check_name
 
 
 @pytest.mark.parametrize("name", ["a", "_a", "get_weather", "A9", "x" * 64])

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.tools import ToolOverride
 from callboard.tools.errors import ToolConfigError, UnknownToolError
-from callboard.tools.overrides import Overrides
+from callboard.tools.static import Overrides
 
 
 def test_names_and_descriptions_are_replaced() -> None:

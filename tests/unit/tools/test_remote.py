@@ -18,7 +18,7 @@ from callboard.tools import (
     tool_context,
 )
 from callboard.tools.remote import SLOTS
-from callboard.tools.results import texts
+from callboard.tools.workbench import texts
 
 
 @tool

@@ -10,7 +10,7 @@ from callboard.broker import MessageRegistry
 from callboard.memory.llm_messages import Image
 from callboard.tools import FunctionTool, ImageResultContent, TextResultContent, ToolResult
 from callboard.tools.errors import ToolReturnError
-from callboard.tools.results import MAX_ERROR, error_result, result_of
+from callboard.tools.workbench import MAX_ERROR, error_result, result_of
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -24,8 +24,8 @@ from callboard.tools import (
     Workbench,
     run_tools,
 )
+from callboard.tools.call import IfUnknown
 from callboard.tools.errors import CallGivenUpError
-from callboard.tools.unknown import IfUnknown
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure
 from tests.unit.recording import context

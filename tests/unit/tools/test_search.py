@@ -7,8 +7,7 @@ import pytest
 from callboard.memory import HashingEmbedder, quick_embedder
 from callboard.memory.llm_messages import UserMessage
 from callboard.tools import DynamicWorkbench, FunctionTool
-from callboard.tools.meaning import joined
-from callboard.tools.words import stem, words_of
+from callboard.tools.ranking import joined, stem, words_of
 
 
 def get_weather(city: str, days: int = 1) -> None:

@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 
 from callboard import CancellationToken, MessageContext
 from callboard.tools.errors import ToolDeclarationError
-from callboard.tools.schema import parameters_of
-from callboard.tools.signatures import Injected, name_of, read_signature
+from callboard.tools.schema import Injected, name_of, parameters_of, read_signature
 
 if TYPE_CHECKING:
     from decimal import Decimal as Unseen

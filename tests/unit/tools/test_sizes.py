@@ -24,7 +24,7 @@ from callboard.tools import (
     TextResultContent,
     ToolResult,
 )
-from callboard.tools.sizes import DEFAULT_LIMITS, ResultLimits
+from callboard.tools.workbench import DEFAULT_LIMITS, ResultLimits
 
 SMALL = ResultLimits(max_text=200, max_image=100)
 

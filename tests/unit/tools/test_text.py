@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
+from callboard.tools.base import to_text
 from callboard.tools.errors import ToolReturnError
-from callboard.tools.text import to_text
 
 
 class Weather(BaseModel):

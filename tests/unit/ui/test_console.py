@@ -14,7 +14,7 @@ import pytest
 
 from callboard import CancellationToken
 from callboard.agents import Response, TaskResult, UserProxyAgent
-from callboard.agents.task import Said
+from callboard.agents.base import Said
 from callboard.code import CodeResult
 from callboard.memory.base import MemoryContent
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
@@ -32,8 +32,7 @@ from callboard.messages import (
     UserInputRequestedEvent,
 )
 from callboard.models import RequestUsage
-from callboard.ui import Console, NoResultError, NotAStreamError, UserInputManager
-from callboard.ui.page import _cut
+from callboard.ui import Console, NoResultError, NotAStreamError, UserInputManager, _cut
 
 DONE = TaskResult(messages=[], stop_reason="enough")
 USAGE = RequestUsage(3, 4)

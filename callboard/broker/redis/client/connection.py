@@ -1,17 +1,22 @@
-"""Links to the server: a link makes its connection, a wire, again when it breaks; and it knows the scripts.
+"""Links to the server, made again when they break; its clock, scans, and streams that are followed through a link.
 
 A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
 unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
+
+It goes by a clock of this machine that nobody sets, and learns from every answer how far the server's is from it. So it
+does not matter what time this machine believes it is, nor that it changes its mind.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from callboard.broker.errors import (
     CommandError,
@@ -21,15 +26,13 @@ from callboard.broker.errors import (
     layout_error,
 )
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.scripts import is_missing, is_there_already, library
+from callboard.broker.redis.library import is_missing, is_there_already, library
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
 
-from .commands import Beginning, says_demoted, says_loading
 from .endpoint import Argument, Endpoint
-from .primary_watch import PrimaryWatch, locate
-from .sentinels import ROLE, check_role
-from .wire import Wire
+from .sentinels import ROLE, PrimaryWatch, check_role, locate
+from .wire import Beginning, Wire, says_demoted, says_loading
 
 logger = logging.getLogger("callboard.broker")
 
@@ -380,3 +383,194 @@ class Link:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+BLOCK = 5000  # ms that one read waits
+READ = 500  # entries in one read
+PAUSE = 1.0  # seconds before reading again what could not be read
+TRIM_AFTER = 1000  # entries read since the stream was last trimmed
+START = b"0-0"
+
+
+class StreamFollower:
+    """Hands the values of every entry that arrives to a function, in order.
+
+    Args:
+        link: a connection of its own.
+        suffix: the stream.
+        on_entry: called with the values of an entry, without the names of its fields.
+        is_own: the stream has no other reader: it is read from its start, trimmed, and removed by `close`.
+    """
+
+    def __init__(
+        self, link: Link, suffix: str, on_entry: Callable[[Sequence[bytes]], None], *, is_own: bool
+    ) -> None:
+        self._link = link
+        self._key = link.keys.of(suffix)
+        self._reading = Beginning.of("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key)
+        self._on_entry = on_entry
+        self._is_own = is_own
+        self._last = START
+        self._since_trim = 0
+        self._in_doubt = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to read. Safe to repeat."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="callboard-follower")
+
+    async def _run(self) -> None:
+        while not self._link.is_closed:
+            try:
+                if self._in_doubt:
+                    await self._find_place()
+                self._take(await self._read())
+                if self._is_own and self._since_trim >= TRIM_AFTER:
+                    await self._trim()
+            except (ConnectionLostError, ServerUnavailableError) as error:
+                self._in_doubt = True
+                logger.debug("%s can't be read for now: %s", self._key, error)
+                await self._reconnect()
+            except (
+                Exception
+            ):  # if this task ended, a requester would wait in vain for a reply that is in the stream
+                logger.exception("%s can't be read, trying again", self._key)
+                await asyncio.sleep(PAUSE)
+
+    async def _reconnect(self) -> None:
+        await asyncio.sleep(0.02)
+        with contextlib.suppress(ServerUnavailableError):  # it waits for ever, unless the link was closed
+            await self._link.reconnect(math.inf)
+
+    async def skip_to_end(self) -> None:
+        """Leaves out the entries that are there already.
+
+        The id of the last one is remembered. A read from `$` would do the same only once it is under way: an entry added
+        before that, or while the connection is made again, would be missed.
+
+        Raises:
+            ServerUnavailableError: the server can't be reached.
+        """
+        command = ("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        found: list[list[bytes]] = await self._link.despite_losses(lambda: self._link.command(*command))
+        self._last = found[0][0] if found else START
+
+    async def _find_place(self) -> None:
+        """Reads from the start when the entry that was read last is not there any more.
+
+        A server that lost a tail, or a stream that expired, goes on with ids of the server's clock. Where that is behind,
+        they are below the remembered one, and would never be read. To read an entry twice does no harm.
+        """
+        command = ("XREAD", "COUNT", 1, "STREAMS", self._key, just_below(self._last))
+        found = await self._link.command(*command) if self._last != START else None
+        # guard: a remembered place that is gone is not read behind
+        if not found or found[0][1][0][0] != self._last:
+            self._last = START
+        self._in_doubt = False
+
+    def _read(self) -> Coroutine[Any, Any, Any]:
+        wait = self._link.settings.socket_timeout
+        return self._link.command(self._last, timeout=BLOCK / 1000 + wait, beginning=self._reading)
+
+    def _take(self, answer: Any) -> None:
+        self._in_doubt = not answer
+        for _, entries in answer or ():
+            for entry_id, fields in entries:
+                self._last = entry_id
+                self._since_trim += 1
+                self._on_entry(fields[1::2])
+
+    async def _trim(self) -> None:
+        self._since_trim = 0
+        await self._link.command("XTRIM", self._key, "MINID", "~", self._last)
+
+    async def close(self) -> None:
+        """Stops reading; removes a stream that is its own."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            # The cancelled XREAD still blocks this connection in the server, for up to BLOCK: a DEL behind it would wait.
+            self._link.break_off("closed")
+            if self._is_own:
+                # Without a server now, the stream expires by itself a minute after the last reply.
+                with contextlib.suppress(ServerUnavailableError, CommandError):
+                    await self._link.command("DEL", self._key, timeout=1.0)
+        self._link.close()
+
+
+def just_below(entry_id: bytes) -> bytes:
+    """The last id before another one."""
+    ms, _, number = entry_id.partition(b"-")
+    if int(number):
+        return b"%d-%d" % (int(ms), int(number) - 1)
+    return b"%d-%d" % (int(ms) - 1, 2**64 - 1) if int(ms) else START
+
+
+# Counts while the machine sleeps, too, where there is such a clock.
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def steady_ms() -> float:
+    """Milliseconds of a clock that only goes on; its zero means nothing."""
+    return (time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)) * 1000
+
+
+class ServerClock:
+    """What every answer of the server adds to: its time lay between the question and the answer."""
+
+    def __init__(self) -> None:
+        # What is ahead of the steady clock by so much, at least and at most. Until the first answer this machine's word.
+        self._least = self._most = time.time() * 1000 - steady_ms()
+        self._offset = self._least
+        self._is_known = False
+
+    def observe(self, server_ms: int, asked_ms: float) -> None:
+        """Learns from an answer.
+
+        Args:
+            server_ms: the server's time in it.
+            asked_ms: steady time when the question left.
+        """
+        least, most = server_ms - steady_ms(), server_ms + 1 - asked_ms
+        if self._is_known and least <= self._most and most >= self._least:
+            # An answer that lay unread while a handler blocked the event loop says little, and takes nothing away.
+            least, most = max(least, self._least), min(most, self._most)
+        self._least, self._most, self._is_known = least, most, True
+        self._offset = (least + most) / 2
+
+    def now_ms(self) -> int:
+        """The server's time now."""
+        return int(steady_ms() + self._offset)
+
+
+PAGE: Final = 1000  # members, or keys, that the server looks at in one call
+
+
+async def scan(
+    link: Link, *command: Argument, pattern: str = "*", of_type: str = "", page: int = PAGE
+) -> AsyncIterator[list[bytes]]:
+    """The pages of SCAN, HSCAN, SSCAN or ZSCAN; what is there all the time is in one of them, or in several.
+
+    Args:
+        link: to the server.
+        *command: its name, and the Redis key unless it is SCAN.
+        pattern: of what is looked for, as the server reads patterns.
+        of_type: for SCAN: only keys of this type.
+        page: how many members, or keys, the server looks at in one call.
+    """
+    options = ("MATCH", pattern, "COUNT", page, *(("TYPE", of_type) if of_type else ()))
+    cursor: bytes | int = 0
+    connection = None
+    while True:
+        cursor, found = await link.command(*command, cursor, *options)
+        # A cursor says nothing to another server process, which has the same members in another order. Another connection
+        # may lead to one: the server was started again, or a replica took over.
+        # guard: a scan begins anew on another connection
+        is_lost = connection not in (None, link.opened)
+        connection = link.opened
+        yield found
+        if is_lost:
+            cursor = 0
+        elif int(cursor) == 0:
+            return

@@ -1,4 +1,4 @@
-"""The name of a process among all that share a server: `<host>:<pid>:<token>`.
+"""The name of a process among all that share a server, and the file that says that a worker lives.
 
 Host and process id alone are no identity: two containers may have one host name, and in each of them the worker is process
 7. Burying one would end the other. Hence the token, which is random.
@@ -8,11 +8,15 @@ A supervisor makes the token of its child, so that it can bury exactly that chil
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import secrets
 import socket
 import string
+import time
+from pathlib import Path
 from typing import Final
 
 from callboard.broker.errors import SettingsError
@@ -67,3 +71,39 @@ def _forget_token() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_token)
+
+logger = logging.getLogger("callboard.broker")
+
+
+class HealthFile:
+    """The file of one worker. Used in the heartbeat's thread, so that a handler that blocks the event loop makes nobody ill.
+
+    Args:
+        path: Where; its folder has to be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._complained = False
+
+    def renew(self, worker: str) -> None:
+        """Its lease was extended a moment ago. A file that can't be written costs the worker nothing but the file."""
+        try:
+            self._path.write_text(f"{worker}\n", encoding="utf-8")
+        except OSError as error:
+            if not self._complained:
+                logger.warning("the health file %s can't be written: %s", self._path, error)
+            self._complained = True
+
+    def remove(self) -> None:
+        """The worker has stopped."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def age(path: Path) -> float | None:
+    """Seconds since a health file was renewed; None: there is none."""
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except OSError:
+        return None

@@ -47,7 +47,7 @@ LOOK_EVERY = 1.0
 LOOKS = 2
 
 
-class Plan:
+class KeeperPlan:
     """What the worker says once: where its server is, and how long things last.
 
     Attributes:
@@ -91,7 +91,7 @@ class RefusedError(Exception):
 class Server:
     """A connection to the server, made when it is first needed."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: KeeperPlan) -> None:
         self._plan = plan
         self._socket: socket.socket | None = None
         self._answers: io.BufferedReader | None = None
@@ -134,7 +134,7 @@ class Server:
         self._socket = self._answers = None
 
 
-def located(plan: Plan) -> tuple[str, int]:
+def located(plan: KeeperPlan) -> tuple[str, int]:
     """Where the first sentinel that knows says that the server is.
 
     Raises:
@@ -153,7 +153,7 @@ def located(plan: Plan) -> tuple[str, int]:
     raise ConnectionError("no sentinel says where the server is")
 
 
-def opened(plan: Plan, host: str, port: int, patience: float) -> socket.socket:
+def opened(plan: KeeperPlan, host: str, port: int, patience: float) -> socket.socket:
     """Connects to the server, or to a sentinel."""
     import socket
 
@@ -170,7 +170,7 @@ def opened(plan: Plan, host: str, port: int, patience: float) -> socket.socket:
     return plain
 
 
-def context(plan: Plan) -> ssl.SSLContext:
+def context(plan: KeeperPlan) -> ssl.SSLContext:
     """As `Endpoint.ssl_context`."""
     import ssl
 
@@ -207,7 +207,7 @@ def read(answers: io.BufferedReader) -> Any:
     return rest
 
 
-class Parent:
+class ParentProcess:
     """The worker's process."""
 
     def __init__(self, pid: int) -> None:
@@ -252,14 +252,14 @@ def _descriptor_of(pid: int) -> int:
         return -1
 
 
-class Keeper:
+class KeeperLoop:
     """Listens to a worker, and acts when it is silent."""
 
-    def __init__(self, plan: Plan, board: memoryview[float]) -> None:
+    def __init__(self, plan: KeeperPlan, board: memoryview[float]) -> None:
         self._plan = plan
         self._board = board
         self._rest = b""
-        self._parent = Parent(plan.parent)
+        self._parent = ParentProcess(plan.parent)
         self._server = Server(plan)
         self._worker = b""
         self._heard = time.monotonic()
@@ -378,11 +378,11 @@ def main(descriptor: int) -> None:
             return
         received += data
     first, _, rest = received.partition(b"\n")
-    plan = Plan(first)
+    plan = KeeperPlan(first)
     if os.getppid() != plan.parent:
         return
     try:
-        keeper = Keeper(plan, board)
+        keeper = KeeperLoop(plan, board)
         keeper.take(rest)
         keeper.run()
     except (ProcessLookupError, FileNotFoundError):

@@ -1,15 +1,24 @@
-"""A worker's line to the server: join, turns (commit what is done, take new work), the bell, and leaving."""
+"""A worker's lane to the server: join, turns (commits of what is done, new work), the bell, and leaving."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, Final, NamedTuple
 
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery, read_deliveries
-from callboard.broker.encoding.limits import Limits
+from callboard.broker.envelope import (
+    LOOKED_AT,
+    Claim,
+    Delivery,
+    EntryValues,
+    Posting,
+    are_apart,
+    encode,
+    read_deliveries,
+)
 from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
@@ -18,17 +27,28 @@ from callboard.broker.errors import (
     OverloadedError,
     ServerUnavailableError,
 )
-from callboard.broker.outcome import Outcome
+from callboard.broker.limits import Limits
+from callboard.broker.mailbox import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
+from callboard.broker.outcome import (
+    NOTHING,
+    Commit,
+    DeadLetter,
+    LogChange,
+    Outcome,
+    Retry,
+    RunWrite,
+    Suspend,
+    Wait,
+    reason_of,
+)
 from callboard.broker.redis import keys
-from callboard.broker.redis.scripts import is_missing
+from callboard.broker.redis.library import Mark, is_missing
+from callboard.broker.settings import BrokerSettings
 
-from .clock import steady_ms
-from .commands import Beginning
-from .commits import Done, as_done
-from .connection import Link
+from .connection import Link, steady_ms
 from .endpoint import Argument
 from .identity import own_name
-from .turns import add_commits, as_words, held_in, is_sendable, read_turn, terms_of
+from .wire import Beginning, pack
 
 logger = logging.getLogger("callboard.broker")
 
@@ -307,3 +327,291 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
         logger.debug("the bell can't be heard: %s", token)
         return ""
     return None if token is None else bells[token[0].decode()]
+
+
+RUN_WIDTH, STATE_WIDTH = 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
+PLAIN = 4  # values of a delivery there that has neither sender nor head
+HEADED = 6  # and of one that was not tried before
+OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
+ONE = 3  # values of several deliveries with their states; more are one delivery
+WIDTH = 11  # values of one delivery in the answer to a resync
+
+
+def read_turn(answer: Any, asked: float | None, limits: Limits, worker: str) -> Turn:
+    """The answer to a turn that was sent at that time (`Turn.asked_ms`)."""
+    _, now, due, flags, _, *given = answer
+    deliveries = _read_deliveries(given, limits, worker) if given else []
+    due_ms = int(due) if due else None
+    if not flags:  # as of nearly every turn that brings little
+        return Turn(deliveries, int(now or 0), due_ms, False, False, "", 0, asked)
+    letters, _, full_topic = flags.decode().partition("f")
+    more, suspect, deaths = letters.partition("s")
+    return Turn(
+        deliveries, int(now or 0), due_ms, bool(more), bool(suspect), full_topic, int(deaths or 0), asked
+    )
+
+
+def _read_deliveries(given: list[Any], limits: Limits, worker: str) -> list[Delivery]:
+    if len(given) > ONE:
+        raw_type, stream, kind, *flat = given
+        return read_deliveries(_delivered((raw_type, stream, kind, len(flat), 1), flat), limits, worker)
+    runs, flat, states = given
+    deliveries = read_deliveries(_delivered(runs, flat), limits, worker)
+    for i in range(0, len(states), STATE_WIDTH):
+        delivery = deliveries[states[i]]
+        delivery.state_version = int(states[i + 1])
+        delivery.state = states[i + 2]
+        delivery.has_logs = bool(states[i + 3])
+    return deliveries
+
+
+def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
+    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
+    words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
+    for each in types:
+        rate = "-" if each.rate_limit is None else each.rate_limit
+        words.append(f"{each.name} {int(each.persistent)} {rate}")
+    return " ".join(words)
+
+
+def as_words(accepts: Mapping[str, int]) -> str:
+    """Messages and their versions, as the functions take them."""
+    return " ".join(f"{name} {version}" for name, version in accepts.items())
+
+
+def is_sendable(done: Done) -> bool:
+    """Whether its arguments can be written; one that can't keeps all the others of a turn from leaving."""
+    try:
+        pack(done.extras)
+    except EncodeError:
+        return False
+    return True
+
+
+def held_in(flat: Sequence[Any]) -> list[EntryValues]:
+    """The deliveries that the answer to a resync tells of."""
+    return [flat[i : i + WIDTH] for i in range(0, len(flat), WIDTH)]
+
+
+def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
+    """Deliveries as a turn brings them: what is the same in a run of them once, what is mostly empty where it is not."""
+    found: list[EntryValues] = []
+    at = 0
+    for i in range(0, len(runs), RUN_WIDTH):
+        raw_type, stream, kind, width, count = runs[i : i + RUN_WIDTH]
+        behind = at + width * count
+        for first in range(at, behind, width):
+            values = flat[first : first + width]
+            if width == PLAIN:
+                entry, name, key, body = values
+                found.append((raw_type, stream, entry, b"", name, kind, key, b"", b"", b"", body))
+            elif width == PLAIN + OF_STREAMS:
+                entry, name, key, body, its_stream = values
+                found.append((raw_type, its_stream, entry, b"", name, kind, key, b"", b"", b"", body))
+            elif width == HEADED + OF_STREAMS:
+                entry, name, key, sender, head, body, its_stream = values
+                found.append((raw_type, its_stream, entry, b"", name, kind, key, sender, b"", head, body))
+            elif width == HEADED:
+                entry, name, key, sender, head, body = values
+                found.append((raw_type, stream, entry, b"", name, kind, key, sender, b"", head, body))
+            else:
+                entry, name, key, sender, head, tries, at_ms, body = values
+                found.append((raw_type, stream, entry, tries, name, kind, key, sender, at_ms, head, body))
+        at = behind
+    return found
+
+
+def add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
+    """The commits of a turn behind its other arguments."""
+    arguments.append(len(done))
+    is_apart = are_apart([one.delivery.stream for one in done[:LOOKED_AT]])
+    raw_type, stream = b"", b""
+    streams: list[Argument] = []
+    entries: list[Argument] = []
+    keys: list[Argument] = []
+    modes: list[str] = []
+    extras: list[Argument] = []
+    for delivery, mode, its_extras in done:
+        if delivery.raw_type != raw_type or (delivery.stream != stream and not is_apart):
+            if entries:
+                arguments += _run_of_commits(raw_type, stream, streams, entries, keys, modes)
+            raw_type, stream = delivery.raw_type, b"" if is_apart else delivery.stream
+            streams, entries, keys, modes = [], [], [], []
+        if is_apart:
+            streams.append(delivery.stream)
+        entries.append(delivery.entry)
+        keys.append(delivery.raw_key)
+        modes.append(mode)
+        if its_extras:
+            extras += its_extras
+    if entries:
+        arguments += _run_of_commits(raw_type, stream, streams, entries, keys, modes)
+    arguments += extras
+
+
+def _run_of_commits(
+    raw_type: bytes,
+    stream: bytes,
+    streams: list[Argument],
+    entries: list[Argument],
+    keys: list[Argument],
+    modes: list[str],
+) -> tuple[Argument, ...]:
+    """Commits of one stream, or of several, whose names are `streams`: a mode that all have is said once."""
+    if modes.count(modes[0]) == len(modes):
+        return (raw_type, stream, len(entries), modes[0], *streams, *entries, *keys)
+    return (raw_type, stream, len(entries), "", *streams, *entries, *keys, *modes)
+
+
+class Done(NamedTuple):
+    """A finished delivery as the commit of a turn wants it: marks and their arguments, see marks.py."""
+
+    delivery: Delivery
+    mode: str
+    extras: Sequence[Argument]
+
+
+# Plain texts, for most commits are made of these: to look up a mark in its class and to add it takes 0.15 microseconds.
+COMMIT, MORE, STATE = Mark.COMMIT.value, Mark.MORE.value, Mark.STATE.value
+REPLY, OUTGOING = Mark.REPLY.value, Mark.OUTGOING.value
+
+PROCESS: Final = len(keys.reply(""))  # where its name begins in the name of a stream of replies
+
+
+def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: float) -> Done:
+    """The marks and their arguments, in the order in which `marks.py` lists them.
+
+    Args:
+        delivery: what was handled.
+        outcome: how it ended.
+        is_free: the worker holds nothing more of its key.
+        dedupe_window: seconds that idempotency ids are remembered.
+    """
+    # guard: an agent is let go with the last commit that is held
+    more = "" if is_free else MORE
+    if outcome is NOTHING and not delivery.tries and delivery.claim is None:
+        # Most commits are these, and Done's own constructor takes twice as long.
+        return tuple.__new__(Done, (delivery, COMMIT + more, ()))
+    if isinstance(outcome, Commit):
+        return _committed(delivery, outcome, more, int(dedupe_window * 1000))
+    if isinstance(outcome, DeadLetter):
+        return _dead(delivery, outcome, Mark.DEAD_LETTER + more, ())
+    if isinstance(outcome, Wait):
+        return _dead(delivery, outcome.otherwise, Mark.WAIT + more, (outcome.message, outcome.version))
+    if isinstance(outcome, Retry):
+        delay = max(1, math.ceil(outcome.delay * 1000))
+        # guard: an outage uses up no attempt
+        attempts = delivery.attempt if outcome.waited is None else delivery.attempt - 1
+        reason = _writable(reason_of(outcome)[:200])
+        return Done(delivery, Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason))
+    if isinstance(outcome, Suspend):
+        # guard: a wait uses up no attempt
+        known = (outcome.message_id, delivery.attempt - 1, delivery.first_tried)
+        wake = "" if outcome.wake_at is None else outcome.wake_at
+        return Done(delivery, Mark.SUSPEND + more, (*known, wake, len(outcome.asked), *outcome.asked))
+    return Done(delivery, Mark.RELEASE + more, ())
+
+
+def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
+    mode = COMMIT + more
+    # guard: a commit says that its entry was tried before
+    if delivery.tries:
+        mode += Mark.TRIED
+    extras: list[Any] = []
+    if outcome.unless_cancelled is not None:
+        mode += Mark.UNLESS_CANCELLED
+        extras.append(outcome.unless_cancelled)
+    # guard: a commit names what it no longer needs
+    if outcome.once_of is not None:
+        mode += Mark.FORGET
+        extras.append(outcome.once_of)
+    if outcome.logs is not None:
+        mode += Mark.LOGS
+        version, changes = outcome.logs
+        extras += (version, *log_values(changes))
+    if outcome.state is not None:
+        mode += STATE
+        extras += outcome.state
+    claims = _claims(outcome)
+    if claims or delivery.claim is not None:
+        mode += Mark.CLAIMS
+        extras += (delivery.claim or "", len(claims), *chain.from_iterable(claims))
+    if outcome.reply is not None:
+        mode += REPLY
+        extras += reply_values(outcome.reply)
+    if outcome.outgoing:
+        mode += _outgoing(outcome.outgoing, extras, window)
+    if outcome.events:
+        mode += Mark.EVENTS
+        extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
+    return tuple.__new__(Done, (delivery, mode, extras))
+
+
+def log_values(changes: Sequence[LogChange]) -> list[Argument]:
+    """Changes of logs as the Lua functions take them: count, then for each: field, items that are dropped, count, items."""
+    values: list[Argument] = [len(changes)]
+    for field, dropped, appended in changes:
+        values += (field, dropped, len(appended), *appended)
+    return values
+
+
+def write_values(write: RunWrite) -> list[Argument]:
+    """A write to a run as the Lua functions take it, see `lua/shared/runs.lua`."""
+    values: list[Argument] = [write.run, write.most, write.kept_for, write.tag, write.settles, write.since]
+    values.append(len(write.events))
+    values += chain.from_iterable(write.events)
+    return values
+
+
+def _claims(outcome: Commit) -> list[Claim]:
+    """The bytes that the reply and the outgoing messages point to."""
+    claims = []
+    for posting in outcome.outgoing:  # most have one message: a comprehension takes twice as long then
+        if posting.claim is not None:
+            claims.append(posting.claim)  # noqa: PERF401
+    if outcome.reply is not None and outcome.reply.claim is not None:
+        claims.append(outcome.reply.claim)
+    return claims
+
+
+def reply_values(reply: Posting) -> tuple[Any, ...]:
+    """A reply as the Lua functions take it: process, call id or "", id, type, from, head, body."""
+    message_id, message_type, _, sender, head, body = encode(reply.envelope)
+    return reply.stream[PROCESS:], reply.idempotency_id, message_id, message_type, sender, head, body
+
+
+def _outgoing(postings: Sequence[Posting], extras: list[Any], window: int) -> str:
+    """Adds messages to the arguments; returns the mark for it."""
+    for posting in postings:  # most commits have one message, without such an id
+        if posting.idempotency_id:
+            return _identified(postings, extras, window)
+    extras.append(len(postings))
+    for envelope, stream, due, _, _, _, _ in postings:
+        extras += (stream, due)
+        extras += encode(envelope)
+    return OUTGOING
+
+
+def _identified(postings: Sequence[Posting], extras: list[Any], window: int) -> str:
+    """The same for messages of which some have an idempotency id."""
+    extras += (window, len(postings))
+    for posting in postings:
+        extras += (posting.idempotency_id, posting.stream, posting.due, *encode(posting.envelope))
+    return Mark.IDENTIFIED
+
+
+def _dead(delivery: Delivery, outcome: DeadLetter, mode: str, before: Sequence[Any]) -> Done:
+    error = outcome.error
+    shown = f"{error.type}: {error.message}" if error else ""
+    trace = error.traceback if error else ""
+    texts = (_writable(outcome.reason), _writable(shown), _writable(trace))
+    extras: list[Any] = [*before, *texts, delivery.attempt, delivery.first_tried]
+    if outcome.reply is not None:
+        mode += Mark.REPLY
+        extras += reply_values(outcome.reply)
+    return Done(delivery, mode, extras)
+
+
+def _writable(text: str) -> bytes:
+    """The text of an error may have anything in it, such as a file name that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace")

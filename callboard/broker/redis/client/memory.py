@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, EncodeError
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 
-from .commands import Beginning
 from .endpoint import Argument, Endpoint
+from .wire import Beginning
 
 _servers: dict[str, Any] = {}
 

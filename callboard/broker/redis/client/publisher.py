@@ -1,14 +1,16 @@
-"""Publishing: what is handed in while one call is under way goes out together with the next."""
+"""Publishing of messages and of events of runs: what comes while one call is under way goes out with the next."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from callboard.broker.envelope import Posting, encode
+from callboard.broker.envelope import LOOKED_AT, Posting, are_apart, encode
 from callboard.broker.errors import (
     BacklogError,
     CommandError,
@@ -16,17 +18,16 @@ from callboard.broker.errors import (
     EncodeError,
     FencedError,
     NotReplicatedError,
+    ServerUnavailableError,
     UndeliverableError,
 )
+from callboard.broker.outcome import RunWrite
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Published, emit, is_watched
 
-from .apart import LOOKED_AT, are_apart
-from .batches import Producer, send_batch
-from .clock import ServerClock, steady_ms
-from .connection import Link
+from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
-from .waiting_room import WaitingRoom
+from .lane import write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
@@ -338,3 +339,315 @@ def _error(posting: Posting, status: bytes) -> Exception:
 def _tell(posting: Posting) -> None:
     envelope = posting.envelope
     emit(Published, envelope.id, envelope.type, posting.stream, envelope.key)
+
+
+FIRST_WAIT, LONGEST_WAIT = 0.01, 0.25  # seconds until the server is asked again whether there is room
+Place: TypeAlias = tuple[str, str]  # stream and agent key
+PostedItem: TypeAlias = tuple[Posting, asyncio.Future[bool]]
+
+
+class Guest(NamedTuple):
+    """One message that waits. `until`: loop time, seconds."""
+
+    posting: Posting
+    future: asyncio.Future[bool]
+    until: float
+
+
+class Queue:
+    """The messages that wait for one place: the first is tried again and again, the others follow once it is let in.
+
+    Were the others tried at the same time, one of them might find room that the first had not found a moment before,
+    and overtake it.
+    """
+
+    def __init__(self) -> None:
+        self.guests: deque[Guest] = deque()
+        self.tried: Guest | None = None
+        self.pause = FIRST_WAIT
+        self.timer: asyncio.TimerHandle | None = None
+
+
+def place_of(posting: Posting) -> Place:
+    """Messages of one place keep their order."""
+    return posting.stream, posting.envelope.key
+
+
+class WaitingRoom:
+    """The messages of one process that wait for room.
+
+    Args:
+        send: hands messages in once more, before everything that was handed in later.
+        patience: seconds that a message waits.
+    """
+
+    def __init__(self, send: Callable[[list[PostedItem]], None], patience: float) -> None:
+        self._send = send
+        self._patience = patience
+        self._queues: dict[Place, Queue] = {}
+
+    def __len__(self) -> int:
+        return sum(len(queue.guests) for queue in self._queues.values())
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything waits, or is tried again."""
+        return bool(self._queues)
+
+    @property
+    def futures(self) -> list[asyncio.Future[bool]]:
+        """The futures of all messages that wait or are tried again."""
+        guests = [guest for queue in self._queues.values() for guest in queue.guests]
+        guests += [queue.tried for queue in self._queues.values() if queue.tried is not None]
+        return [guest.future for guest in guests]
+
+    def takes(self, posting: Posting, future: asyncio.Future[bool]) -> bool:
+        """Whether the message has to wait behind others; then it does."""
+        queue = self._queues.get(place_of(posting))
+        if queue is None or (queue.tried is not None and queue.tried.future is future):
+            return False
+        queue.guests.append(self._guest(posting, future))
+        return True
+
+    def _guest(self, posting: Posting, future: asyncio.Future[bool]) -> Guest:
+        return Guest(posting, future, asyncio.get_running_loop().time() + self._patience)
+
+    def refused(self, items: Iterable[PostedItem]) -> None:
+        """The server has no room for these, given in the order in which they were sent."""
+        by_place: dict[Place, list[PostedItem]] = {}
+        for item in items:
+            by_place.setdefault(place_of(item[0]), []).append(item)
+        for place, group in by_place.items():
+            queue = self._queues.setdefault(place, Queue())
+            tried, queue.tried = queue.tried, None
+            back = [tried] if tried is not None else [self._guest(*item) for item in group]
+            queue.guests.extendleft(reversed(back))
+            self._look_again(place, queue)
+
+    def ended(self, posting: Posting) -> None:
+        """A message was let in, or failed for another reason: what waits behind it may follow."""
+        place = place_of(posting)
+        queue = self._queues.get(place)
+        if queue is not None and queue.tried is not None and queue.tried.posting is posting:
+            # Removed first: the messages sent below must not be taken for new ones and wait behind themselves.
+            del self._queues[place]
+            self._send([(guest.posting, guest.future) for guest in queue.guests if not guest.future.done()])
+
+    def _look_again(self, place: Place, queue: Queue) -> None:
+        if queue.timer is None:
+            pause, queue.pause = queue.pause, min(2 * queue.pause, LONGEST_WAIT)
+            loop = asyncio.get_running_loop()
+            queue.timer = loop.call_later(pause * (0.5 + random.random()), self._try, place, queue)
+
+    def _try(self, place: Place, queue: Queue) -> None:
+        queue.timer = None
+        now = asyncio.get_running_loop().time()
+        while queue.guests:
+            guest = queue.guests.popleft()
+            if guest.future.done():
+                continue
+            if now < guest.until:
+                queue.tried = guest
+                self._send([(guest.posting, guest.future)])
+                return
+            guest.future.set_exception(BacklogError(stream=guest.posting.stream, seconds=self._patience))
+            guest.future.exception()  # seen: for a message that was sent without waiting, asyncio would complain
+        del self._queues[place]
+
+    def close(self, error: Exception) -> None:
+        """Fails every message that waits."""
+        queues = list(self._queues.values())
+        self._queues.clear()
+        for queue in queues:
+            if queue.timer is not None:
+                queue.timer.cancel()
+            for guest in queue.guests:
+                if not guest.future.done():
+                    guest.future.set_exception(error)
+                    guest.future.exception()
+
+
+FIRST_PAUSE: Final = 0.01  # seconds before a batch is sent again that was refused or lost
+LONGEST_PAUSE: Final = 0.5
+OVERTAKEN: Final = "OVERTAKEN"  # is in the server's error of a batch below the last one that it knows
+
+
+class Producer:
+    """Numbers the batches of one publisher.
+
+    Attributes:
+        name: no other process has it, nor another publisher of this one.
+    """
+
+    def __init__(self) -> None:
+        self._rename()
+
+    def _rename(self) -> None:
+        self.name = f"{os.getpid():x}{os.urandom(6).hex()}"
+        self._number = 0
+
+    def next(self) -> tuple[str, int]:
+        """The name, and the number of the next batch."""
+        self._number += 1
+        return self.name, self._number
+
+    def overtaken(self, arguments: list[Argument], is_first: bool) -> None:
+        """Goes on under another name: somebody has written by hand what the server knows of the batches of this one.
+
+        Args:
+            arguments: of the batch, which gets its new name and number.
+            is_first: it was not sent before, so that it was not carried out.
+
+        Raises:
+            CommandError: it may have been carried out.
+        """
+        known = f"sent:{self.name}"
+        self._rename()
+        # guard: what may have been carried out is not sent under another name
+        if not is_first:
+            reason = f"`{known}` was changed by hand, which says what was carried out"
+            raise CommandError(f"what was sent may have arrived or not: {reason}; look, and send it again")
+        arguments[:2] = self.next()
+
+
+async def send_batch(
+    link: Link,
+    function: str,
+    arguments: list[Argument],
+    producer: Producer,
+    begun: Awaitable[Any] | None = None,
+    confirm: Callable[[], Awaitable[None]] | None = None,
+) -> tuple[list[Any], float]:
+    """Calls a function whose first arguments are the producer's name and number; again, as long as no server answers.
+
+    Args:
+        link: the connection.
+        function: its name.
+        arguments: of the call.
+        producer: numbers the calls.
+        begun: the first call, where it was sent already.
+        confirm: called when it is answered; where that finds no server, both are done again.
+
+    Returns:
+        The answer, and when it was asked for, by `steady_ms`.
+
+    Raises:
+        ConnectionLostError, ServerUnavailableError: no answer within `socket_timeout`, or the link was closed.
+        CommandError: the server refused it; or nobody knows any more whether it was carried out.
+    """
+    deadline = asyncio.get_running_loop().time() + link.settings.socket_timeout
+    pause, is_first = FIRST_PAUSE, True
+    while True:
+        asked = steady_ms()
+        try:
+            answer = await link.run(function, arguments, begun=begun)
+            if confirm is not None:
+                await confirm()
+            return answer, asked
+        except CommandError as error:
+            if OVERTAKEN not in str(error):
+                raise
+            producer.overtaken(arguments, is_first)
+            begun = None
+        except (ConnectionLostError, ServerUnavailableError):
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0 or link.is_closed:
+                raise
+            is_first, begun = False, None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            # guard: a batch that is sent again keeps its number
+            await link.reconnect(left)
+
+
+LARGEST_WRITE: Final = 1000  # events in one call
+LARGEST_WRITE_BYTES: Final = 4 * 1024 * 1024  # of bodies in one call
+NO_FENCE: Final = ("", "")
+
+WrittenItem = tuple[RunWrite, asyncio.Future[int]]
+
+
+class RunWriter:
+    """Sends writes in order, in batches, each batch once even when its answer was lost."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._producer = Producer()
+        self._queue: deque[WrittenItem] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def write(self, write: RunWrite) -> asyncio.Future[int]:
+        """Hands in one write.
+
+        Returns:
+            A future: the number of its first event, 0 when it has none. It fails with FencedError (another worker has the
+            message of the handler that writes), CommandError (nothing can be added to the stream), OverloadedError (the
+            server's memory is full), EncodeError (a value can't be written) or ServerUnavailableError (no server within
+            `socket_timeout`; it may or may not have been written).
+        """
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._queue.append((write, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="callboard-run-writer")
+        return future
+
+    async def _run(self) -> None:
+        while self._queue:
+            await self._send(self._take())
+
+    def _take(self) -> list[WrittenItem]:
+        batch: list[WrittenItem] = []
+        events, size = 0, 0
+        while self._queue:
+            write = self._queue[0][0]
+            events, size = events + len(write.events), size + write.size
+            if batch and (events > LARGEST_WRITE or size > LARGEST_WRITE_BYTES):
+                break
+            batch.append(self._queue.popleft())
+        return batch
+
+    async def _send(self, batch: Sequence[WrittenItem]) -> None:
+        arguments: list[Argument] = [*self._producer.next(), len(batch)]
+        for write, _ in batch:
+            arguments += write.fence or NO_FENCE
+            arguments += write_values(write)
+        try:
+            answer, _ = await send_batch(self._link, "write", arguments, self._producer)
+            for (write, future), word in zip(batch, answer, strict=True):
+                _end_write(write, future, word)
+        except asyncio.CancelledError:
+            _fail_writes(batch, ConnectionLostError(self._link.endpoint.shown, "the runtime was closed"))
+            raise
+        except EncodeError as error:  # nothing of the batch has left
+            if len(batch) == 1:
+                _fail_writes(batch, error)
+                return
+            for item in batch:
+                await self._send([item])
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
+            _fail_writes(batch, error)
+
+    async def close(self) -> None:
+        """Sends what was handed in, and ends the connection."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+        self._link.close()
+
+
+def _end_write(write: RunWrite, future: asyncio.Future[int], word: bytes) -> None:
+    if future.done():
+        return
+    if word == b"fenced" and write.fence is not None:
+        _fail_writes([(write, future)], FencedError(write.fence.worker))
+    elif word == b"unwritable":
+        reason = "its key holds something else, or an entry with an id that no event's can follow"
+        _fail_writes([(write, future)], CommandError(f"nothing can be added to run:{write.run}: {reason}"))
+    else:
+        future.set_result(0 if word == b"none" else int(word.partition(b"-")[2]))
+
+
+def _fail_writes(batch: Sequence[WrittenItem], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # whoever waits gets it; nobody has to wait

@@ -45,7 +45,7 @@ class StoredSchedule:
         return f"{self.due} {self.digest}"
 
 
-class Declared(NamedTuple):
+class DeclaredSchedule(NamedTuple):
     """What an app says of a schedule.
 
     Attributes:
@@ -67,7 +67,7 @@ class ScheduleStore:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def declare(self, app: str, schedules: Iterable[Declared]) -> int:
+    async def declare(self, app: str, schedules: Iterable[DeclaredSchedule]) -> int:
         """Makes the schedules of an app known; others of that app are forgotten.
 
         Returns:

@@ -1,15 +1,17 @@
-"""The stored states of persistent agents: read as a whole, and replaced from outside."""
+"""The stored states of persistent agents, and bodies too large for a stream: read as a whole, and replaced from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from callboard.broker.errors import CommandError, StateDamagedError
+from callboard.broker.envelope import Pointer
+from callboard.broker.errors import ClaimTooLargeError, CommandError, DecodeError, StateDamagedError
 from callboard.broker.outcome import LogChange
 
-from .commits import log_values
 from .connection import Link
+from .endpoint import Argument
+from .lane import log_values
 
 FIRST_PAGE: Final = 64  # items
 LARGEST_PAGE: Final = 1000  # items
@@ -107,3 +109,41 @@ def lengths_of(line: bytes | None) -> dict[str, int]:
     """Field -> items, of what a state says of its logs."""
     words = (line or b"").decode().split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+class ClaimStore:
+    """Reads blobs; they are written by the scripts, together with the entries that point to them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def fetch(self, pointer: Pointer) -> bytes:
+        """The bytes; waits for the server when it is gone.
+
+        Raises:
+            DecodeError: they are not there, or not those that the pointer means.
+            ClaimTooLargeError: they are more than `max_claim`.
+            ConnectionLostError: the link was closed meanwhile.
+        """
+        key = self._link.keys.of(pointer.name)
+        size = int(await self._ask("HSTRLEN", key, "body"))
+        limit = self._link.settings.max_claim
+        if size > limit:  # known before anything of it is in this process
+            raise ClaimTooLargeError(size, limit)
+        body: bytes | None = await self._ask("HGET", key, "body") if size == pointer.size else None
+        if body is None:
+            raise DecodeError(
+                f"the {pointer.size:,} bytes of the message are not in {pointer.name} any more: they were deleted by "
+                "hand, or all who subscribed then had handled it; publish the message again"
+            )
+        return body
+
+    async def _ask(self, *arguments: Argument) -> Any:
+        return await self._link.patiently(lambda: self._link.command(*arguments))
+
+    async def drop(self, pointer: Pointer) -> None:
+        """Deletes the bytes of a reply that was read."""
+        await self._ask("UNLINK", self._link.keys.of(pointer.name))
+
+    def close(self) -> None:
+        self._link.close()

@@ -1,17 +1,25 @@
-"""One process's way to the server: what it publishes and asks, subscriptions, states, and lines for workers."""
+"""One process's way to the server: publishing, requests, subscriptions, states, and lanes for workers.
+
+`callboard:throwaway` is the only Redis key outside of a namespace: a zset, namespace -> until when it is certainly in use,
+server ms. A process that lives says so every hour, for a day.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import os
+import re
 import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from callboard.broker.envelope import Fence
 from callboard.broker.errors import (
+    BrokerError,
     CommandError,
     FencedError,
     SettingsError,
@@ -21,23 +29,15 @@ from callboard.broker.errors import (
 from callboard.broker.redis.keys import CONTROL, Keys, user_in_names
 from callboard.broker.settings import DEFAULT_NAMESPACE, BrokerSettings
 
-from .claims import ClaimStore
-from .clock import ServerClock, steady_ms
-from .connection import Link, Revive
+from .connection import Link, Revive, ServerClock, StreamFollower, scan, steady_ms
 from .endpoint import Argument, Endpoint
-from .follower import StreamFollower
-from .heartbeat import Heartbeat, Pulse
-from .inputs import InputStore
-from .keeper import Keeper, Watch, can_keep
-from .lane import WorkerLane
-from .nested import NO_FENCE, NestedRequests
-from .primary_watch import watch_of
-from .publisher import Publisher
-from .requests import Requests
-from .run_writer import RunWriter
-from .scans import scan
-from .states import StateStore, StoredState
-from .turns import as_words
+from .heartbeat import HangPolicy, Heartbeat, Keeper, Pulse, can_keep
+from .lane import WorkerLane, as_words
+from .publisher import Publisher, RunWriter
+from .questions import InputStore
+from .requests import NO_FENCE, NestedRequests, Requests
+from .sentinels import watch_of
+from .states import ClaimStore, StateStore, StoredState
 
 logger = logging.getLogger("callboard.broker")
 
@@ -215,7 +215,7 @@ class RedisTransport:
             self._watch.follow(made)
         return made
 
-    def keeper(self, watch: Watch) -> Keeper | None:
+    def keeper(self, watch: HangPolicy) -> Keeper | None:
         """Extends the lease of one worker while it is silent; not started yet. None where there can't be one."""
         if not can_keep(self.endpoint, self.settings):
             return None
@@ -366,3 +366,108 @@ def _is_taken(topic: str, subscriptions: Iterable[Declared]) -> bool:
 def literally(text: str) -> str:
     """The text as a glob pattern of its own."""
     return "".join(f"\\{letter}" if letter in "*?[]\\" else letter for letter in text)
+
+
+LONGEST_PREFIX = 200  # characters, as in lua/shared/topics.lua
+
+
+async def subscribers_of(link: Link, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+    """The agent types that get what is published to topic types, also to those that nothing was published to yet.
+
+    Args:
+        link: the connection to the server.
+        topics: one or more, which are asked about together.
+
+    Raises:
+        ServerUnavailableError: the server can't be reached.
+        CommandError: this user of the server may not know.
+    """
+    found = await _read(link, "topics", topics)
+    new = [topic for topic in topics if found[topic] is None]
+    prefixes = {topic[:length] for topic in new for length in range(min(len(topic), LONGEST_PREFIX) + 1)}
+    types = await _read(link, "prefixes", sorted(prefixes)) if new else {}
+    return {
+        topic: _known(line) if line is not None else _prefixed(topic, types) for topic, line in found.items()
+    }
+
+
+async def _read(link: Link, name: str, fields: Sequence[str]) -> dict[str, bytes | None]:
+    values = await link.command("HMGET", link.keys.of(name), *fields)
+    return dict(zip(fields, values, strict=True))
+
+
+def _prefixed(topic: str, types: Mapping[str, bytes | None]) -> frozenset[str]:
+    lines = (types[topic[:length]] for length in range(min(len(topic), LONGEST_PREFIX) + 1))
+    return frozenset().union(*(_known(line) for line in lines if line))
+
+
+def _known(line: bytes) -> frozenset[str]:
+    return frozenset(line.decode(errors="replace").split())
+
+
+REGISTER: Final = "callboard:throwaway"
+NAME: Final = re.compile(r"run-\d+-[0-9a-f]+\Z")
+KEPT: Final = 86_400_000  # ms without a word of its process
+EVERY: Final = 3_600.0  # seconds between two words
+AT_ONCE: Final = 5  # namespaces that one process removes: its start is not to take long
+
+
+class ThrowAway:
+    """The throw-away namespace of a transport, from `begin` to `end`."""
+
+    def __init__(self, transport: RedisTransport) -> None:
+        self._transport = transport
+        self._telling: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Removes what dead processes left, and says that this namespace is in use. Comes before the first key of it."""
+        try:
+            await self._remove_left()
+            await self._tell()
+        except CommandError as error:
+            # A user who may only use its own namespaces: what it leaves behind is for its administrator to delete.
+            logger.debug("throw-away namespaces can't be looked after: %s", error)
+            return
+        self._telling = asyncio.create_task(self._tell_always(), name="callboard-throwaway")
+
+    async def stop(self) -> None:
+        """Says nothing any more. What there is of the namespace is for a later process to remove."""
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait({self._telling})
+
+    async def end(self) -> None:
+        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that nobody finds."""
+        await self.stop()
+        await self._transport.delete_namespace()
+        if self._telling is None:  # there is no entry
+            return
+        with contextlib.suppress(BrokerError):  # the server is gone: a later process finds the entry
+            await self._transport.admin.command("ZREM", REGISTER, self._transport.keys.namespace)
+
+    async def _now(self) -> int:
+        seconds, micros = await self._transport.admin.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def _tell(self) -> None:
+        until = await self._now() + KEPT
+        await self._transport.admin.command("ZADD", REGISTER, until, self._transport.keys.namespace)
+
+    async def _tell_always(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            try:
+                await self._tell()
+            except BrokerError as error:
+                logger.debug("it could not be said that the namespace is in use: %s", error)
+
+    async def _remove_left(self) -> None:
+        command = self._transport.admin.command
+        left = await command("ZRANGEBYSCORE", REGISTER, "-inf", await self._now(), "LIMIT", 0, AT_ONCE)
+        for raw in left:
+            name = raw.decode(errors="replace")
+            # Of several processes one removes it; what a person added to the register is left alone.
+            # guard: only a throw-away namespace is removed
+            if NAME.match(name):
+                await self._transport.delete_keys(Keys(name).prefix)
+            await command("ZREM", REGISTER, raw)

@@ -1,19 +1,42 @@
-"""What is known of one agent."""
+"""What is known of one agent, and for which agents most messages wait."""
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.states import lengths_of
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import dead as dead_suffix
 
 from .entries import fields_of
-from .inspect import attempts_at, overview, timers, waiting
-from .load import Load, load_of, look_at_parked
-from .states import sizes_of
-from .views import AgentTypeView, AgentView, HeldEntry, MessageView, Overview, ParkedEntry, Pause, Timer
+from .inspect import (
+    attempts_at,
+    begun,
+    held_by,
+    is_entry_id,
+    number,
+    order_of,
+    overview,
+    pages,
+    timers,
+    waiting,
+)
+from .views import (
+    AgentTypeView,
+    AgentView,
+    HeldEntry,
+    KeyView,
+    MessageView,
+    Overview,
+    ParkedEntry,
+    Pause,
+    Timer,
+)
 
 MOST_TIMERS = 10_000  # timers of a namespace that are looked at
 MOST_LETTERS = 10_000  # dead letters of a type that are looked at
@@ -32,7 +55,7 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
     """
     view = await overview(transport)
     about = next((one for one in view.types if one.type == agent_type), None)
-    load = await load_of(transport, view, agent_type) if about else Load()
+    load = await load_of(transport, view, agent_type) if about else AgentLoad()
     await look_at_parked(transport, agent_type, key, load)
     parked = await waiting(transport, agent_type, key, n=1)
     current = load.running.get(key) or next(iter(load.held.get(key, ())), None)
@@ -154,3 +177,186 @@ async def _is_reentrant(transport: RedisTransport, agent_type: str) -> bool:
     except ValueError:
         return False
     return isinstance(settings, dict) and settings.get("reentrant") is True
+
+
+async def hottest(
+    transport: RedisTransport, agent_type: str | None = None, n: int = 10
+) -> tuple[KeyView, ...]:
+    """The agents for whom most messages wait, the most first; those that nothing waits for are left out.
+
+    Of what was not read yet, the first 100,000 entries of each type are looked at.
+
+    Args:
+        transport: where.
+        agent_type: agents of this type; None: of all types.
+        n: how many of each type at most.
+    """
+    view = await overview(transport)
+    found: list[KeyView] = []
+    for one in view.types:
+        if agent_type in (None, one.type):
+            load = await load_of(transport, view, one.type)
+            top = heapq.nlargest(n, ((number, key) for key, number in load.waiting.items() if number > 0))
+            found += [await _key_view(transport, load, one.type, key) for _, key in top]
+    return tuple(sorted(found, key=lambda one: (-one.waiting, one.type, one.key)))
+
+
+async def _key_view(transport: RedisTransport, load: AgentLoad, agent_type: str, key: str) -> KeyView:
+    await look_at_parked(transport, agent_type, key, load)
+    sizes = await sizes_of(transport, agent_type, key)
+    return KeyView(
+        type=agent_type,
+        key=key,
+        waiting=load.waiting[key],
+        running=key in load.running,
+        oldest=load.since(key),
+        state_bytes=sizes.total if sizes else 0,
+    )
+
+
+MOST_UNREAD = 100_000  # unread entries of a type that are looked at
+
+
+@dataclass(slots=True)
+class AgentLoad:
+    """What waits for the agents of one type, by their keys.
+
+    Attributes:
+        waiting: messages that wait.
+        oldest: id of the first of them that was seen, as numbers.
+        held: what workers hold, in order; the first one may run.
+        running: what handlers run.
+    """
+
+    waiting: Counter[str] = field(default_factory=Counter)
+    oldest: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    held: dict[str, list[HeldEntry]] = field(default_factory=dict)
+    running: dict[str, HeldEntry] = field(default_factory=dict)
+
+    def add(self, key: str, number: int, first: str) -> None:
+        """So many messages more, of which this is the first entry."""
+        self.waiting[key] += number
+        self.note(key, first)
+
+    def note(self, key: str, entry: str) -> None:
+        """This entry waits, and was counted."""
+        if is_entry_id(entry):
+            order = order_of(entry)
+            self.oldest[key] = min(self.oldest.get(key, order), order)
+
+    def since(self, key: str) -> int | None:
+        """When the message that waits longest was published, or was due, server ms."""
+        found = self.oldest.get(key)
+        return found[0] if found else None
+
+
+async def load_of(transport: RedisTransport, view: Overview, agent_type: str) -> AgentLoad:
+    """The load of one type. `oldest` lacks what is parked: see `look_at_parked`."""
+    load = AgentLoad()
+    await _add_held(transport, load, view, agent_type)
+    flat = await pages(transport, "HSCAN", f"parked:{agent_type}")
+    for i in range(0, len(flat), 2):
+        load.waiting[flat[i].decode(errors="replace")] += number(flat[i + 1]) or 0
+    await _tally(transport, load, "early", agent_type, "0")
+    left = MOST_UNREAD
+    for suffix, position in _unread(view, agent_type):
+        if left > 0:
+            left -= await _tally(transport, load, "stream", suffix, f"({position}", left)
+    return load
+
+
+async def look_at_parked(transport: RedisTransport, agent_type: str, key: str, load: AgentLoad) -> None:
+    """Notes since when the first of what is parked behind an agent waits."""
+    first = await transport.admin.command("LINDEX", transport.keys.of(f"wait:{agent_type}:{key}"), 0)
+    if first:
+        load.note(key, first.decode(errors="replace").rpartition(" ")[2])
+
+
+async def _add_held(transport: RedisTransport, load: AgentLoad, view: Overview, agent_type: str) -> None:
+    for worker in view.workers:
+        if not worker.held or agent_type not in worker.types:
+            continue
+        held = await held_by(transport, worker.name)
+        load.running.update({one.key: one for one in begun(worker, held) if one.type == agent_type})
+        for entry in held:
+            if entry.type == agent_type:
+                load.held.setdefault(entry.key, []).append(entry)
+                if load.running.get(entry.key) != entry:
+                    load.add(entry.key, 1, entry.entry)
+
+
+def _unread(view: Overview, agent_type: str) -> list[tuple[str, str]]:
+    """The streams with entries that the type was not given, and the last one that it was."""
+    groups = next((one.groups for one in view.types if one.type == agent_type), {})
+    return [(suffix, group.position) for suffix, group in groups.items() if group.first_unread]
+
+
+async def _tally(
+    transport: RedisTransport, load: AgentLoad, kind: str, what: str, start: str, most: int = MOST_UNREAD
+) -> int:
+    """Counts entries by agent; returns how many."""
+    counted = 0
+    while start and counted < most:
+        at, *found = await transport.admin.run("tally", (kind, what, start))
+        start = at.decode(errors="replace")
+        for i in range(0, len(found), 3):
+            load.add(found[i].decode(errors="replace"), found[i + 1], found[i + 2].decode(errors="replace"))
+            counted += found[i + 1]
+    return counted
+
+
+SAMPLED = 5  # items at each end of a log from whose sizes that of the whole is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class LogSize:
+    """The size of one log.
+
+    Attributes:
+        items: how many.
+        bytes: of their JSON together; estimated from some of them.
+    """
+
+    items: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The size of a stored state.
+
+    Attributes:
+        version: commits that it has seen.
+        data: bytes of its JSON, without the logs; 0: the default.
+        logs: by field.
+    """
+
+    version: int
+    data: int
+    logs: Mapping[str, LogSize]
+
+    @property
+    def total(self) -> int:
+        """Bytes of all of it."""
+        return self.data + sum(log.bytes for log in self.logs.values())
+
+
+async def sizes_of(transport: RedisTransport, agent_type: str, key: str) -> StateSize | None:
+    """The sizes of a stored state, whatever its length at little cost; None: nothing is stored."""
+    state = transport.keys.of(f"state:{agent_type}:{key}")
+    version, line = await transport.admin.command("HMGET", state, "v", "l")
+    if version is None:
+        return None
+    data: int = await transport.admin.command("HSTRLEN", state, "d")
+    names = {field: transport.keys.of(f"log:{agent_type}:{key}:{field}") for field in lengths_of(line)}
+    return StateSize(
+        number(version) or 0, data, {field: await _size(transport, key) for field, key in names.items()}
+    )
+
+
+async def _size(transport: RedisTransport, key: str) -> LogSize:
+    items: int = await transport.admin.command("LLEN", key)
+    first: list[bytes] = await transport.admin.command("LRANGE", key, 0, SAMPLED - 1)
+    last: list[bytes] = await transport.admin.command("LRANGE", key, -SAMPLED, -1)
+    sample = first if items <= SAMPLED else first + last
+    return LogSize(items, sum(map(len, sample)) * items // len(sample) if sample else 0)

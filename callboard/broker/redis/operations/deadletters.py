@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callboard.broker.encoding.limits import Limits, unpack
 from callboard.broker.envelope import head_of
 from callboard.broker.errors import DecodeError
+from callboard.broker.limits import Limits, unpack
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import dead as dead_suffix
 
 from .entries import fields_of, read_envelope
-from .numbers import moment, number
+from .inspect import moment, number
 
 AT_ONCE = 50  # letters in one call: each may be as large as the largest message
 MOST_SEARCHED = 10_000  # letters among which that of a message is looked for
@@ -73,7 +73,7 @@ class DeadLetterRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handled:
+class HandledLetters:
     """The letters that were replayed or discarded, and those that could not be, by their ids.
 
     Attributes:
@@ -143,7 +143,9 @@ async def show(transport: RedisTransport, agent_type: str, id: str) -> DeadLette
     return None if raw is None else _letter(agent_type, raw, transport)
 
 
-async def replay(transport: RedisTransport, agent_type: str, ids: Iterable[str] | None = None) -> Handled:
+async def replay(
+    transport: RedisTransport, agent_type: str, ids: Iterable[str] | None = None
+) -> HandledLetters:
     """Sends letters again, to the agent type that failed only; each goes once, however often this is called.
 
     The message keeps its id, its sender and its topic; it has no deadline any more. It is handled after what
@@ -157,7 +159,9 @@ async def replay(transport: RedisTransport, agent_type: str, ids: Iterable[str] 
     return await _act(transport, agent_type, "replay", ids)
 
 
-async def discard(transport: RedisTransport, agent_type: str, ids: Iterable[str] | None = None) -> Handled:
+async def discard(
+    transport: RedisTransport, agent_type: str, ids: Iterable[str] | None = None
+) -> HandledLetters:
     """Deletes letters; `ids` as in `replay`."""
     return await _act(transport, agent_type, "discard", ids)
 
@@ -195,7 +199,9 @@ async def _of_message(transport: RedisTransport, agent_type: str, id: str) -> Se
     return None
 
 
-async def _act(transport: RedisTransport, agent_type: str, action: str, ids: Iterable[str] | None) -> Handled:
+async def _act(
+    transport: RedisTransport, agent_type: str, action: str, ids: Iterable[str] | None
+) -> HandledLetters:
     done: dict[str, list[str]] = {"done": [], "gone": [], "not replayable": []}
     pages = _all(transport, agent_type) if ids is None else _some(transport, agent_type, ids)
     async for letters, missing in pages:
@@ -204,7 +210,9 @@ async def _act(transport: RedisTransport, agent_type: str, action: str, ids: Ite
         answer = await transport.admin.run("replay", (agent_type, action, *arguments)) if letters else []
         for i in range(0, len(answer), 2):
             done[answer[i + 1].decode()].append(answer[i].decode())
-    return Handled(done=tuple(done["done"]), gone=tuple(done["gone"]), refused=tuple(done["not replayable"]))
+    return HandledLetters(
+        done=tuple(done["done"]), gone=tuple(done["gone"]), refused=tuple(done["not replayable"])
+    )
 
 
 Page = tuple[dict[str, bytes], list[str]]  # letter id -> head to send it with; ids that are not there

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from dataclasses import dataclass
 from typing import Any
 
-from callboard.broker.delivery import name_of
-from callboard.broker.encoding.limits import DEFAULT, Limits, unpack
-from callboard.broker.envelope import Envelope, decode
+from callboard.broker.envelope import Envelope, decode, name_of
 from callboard.broker.errors import ConnectionLostError, DecodeError, ServerUnavailableError
+from callboard.broker.limits import DEFAULT, Limits, unpack
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix

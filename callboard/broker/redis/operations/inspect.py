@@ -9,17 +9,14 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from callboard.broker.outages import error_in
+from callboard.broker.errors import error_in
+from callboard.broker.redis.client.connection import scan
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import topic as topic_suffix
 
-from .backlog import held_by, in_hand, oldest, outstanding, running_of
-from .entries import StreamEntry, fields_of, follow, recent
-from .numbers import moment, number, time_of
-from .outages import outages
-from .paging import pages
+from .entries import fields_of
 from .views import (
     AgentTypeView,
     BlockedView,
@@ -35,31 +32,6 @@ from .views import (
     Waiting,
     WorkerView,
 )
-
-__all__ = [
-    "AgentTypeView",
-    "GroupView",
-    "HeldEntry",
-    "Outage",
-    "Overview",
-    "ParkedEntry",
-    "Pause",
-    "StreamEntry",
-    "Timer",
-    "TopicView",
-    "Totals",
-    "Waiting",
-    "WorkerView",
-    "follow",
-    "has_worker",
-    "held_by",
-    "overview",
-    "paused",
-    "recent",
-    "timers",
-    "types_with_worker",
-    "waiting",
-]
 
 AT_ONCE = 100  # streams measured in one call
 PARKED_AT_ONCE = 1000  # parked entries in one answer
@@ -382,3 +354,193 @@ async def _timer(transport: RedisTransport, timer: str, due: int) -> Timer:
 def _text(value: bytes) -> str:
     """A name; what a person has added by hand may be any bytes."""
     return value.decode(errors="replace")
+
+
+PAGE = 100  # pending entries in one answer
+
+Groups: TypeAlias = Mapping[str, GroupView]
+"""The groups of one agent type by the suffixes of their streams."""
+
+
+def outstanding(groups: Groups) -> int | None:
+    """Messages that are published and not handled, those that run included; None: the server can't say."""
+    total = 0
+    for group in groups.values():
+        if group.unread is None:
+            return None
+        total += group.unread + group.pending
+    return total
+
+
+def running_of(workers: Iterable[WorkerView], agent_type: str) -> int:
+    """Messages that handlers of living workers run, as of their last heartbeats."""
+    return sum(worker.runs.get(agent_type, 0) for worker in workers if worker.lease_ms_left >= 0)
+
+
+async def held_by(transport: RedisTransport, worker: str) -> tuple[HeldEntry, ...]:
+    """The entries that a worker holds, by agent, in order; nothing when there is no such worker."""
+    flat = await pages(transport, "HSCAN", f"own:{worker}")
+    texts = [value.decode(errors="replace") for value in flat]
+    held = [_held(*pair) for pair in zip(texts[::2], texts[1::2], strict=True) if _names_an_entry(pair[0])]
+    return tuple(sorted(held, key=lambda entry: (entry.type, entry.key, order_of(entry.entry))))
+
+
+def _names_an_entry(field: str) -> bool:
+    return field.count(" ") == 2 and is_entry_id(field.rpartition(" ")[2])
+
+
+def _held(field: str, key: str) -> HeldEntry:
+    agent_type, stream, entry = field.split(" ", 2)
+    return HeldEntry(type=agent_type, key=key, stream=stream, entry=entry)
+
+
+def order_of(entry: str) -> tuple[int, ...]:
+    """An entry id as numbers, which compare as the ids do."""
+    return tuple(int(part) for part in entry.split("-"))
+
+
+def begun(worker: WorkerView, held: Sequence[HeldEntry]) -> list[HeldEntry]:
+    """Which of the entries that a worker holds its handlers run.
+
+    It says how many of each type. A worker begins with the agents that it was given first, and runs the first entry of each.
+    """
+    found: list[HeldEntry] = []
+    for agent_type, number in worker.runs.items() if worker.lease_ms_left >= 0 else ():
+        first: dict[str, HeldEntry] = {}
+        for entry in held:
+            if entry.type == agent_type:
+                first.setdefault(entry.key, entry)
+        found += sorted(first.values(), key=lambda entry: order_of(entry.entry))[:number]
+    return found
+
+
+async def in_hand(transport: RedisTransport, workers: Iterable[WorkerView]) -> list[HeldEntry]:
+    """The entries that handlers run, of all workers."""
+    found: list[HeldEntry] = []
+    for worker in workers:
+        if worker.held:
+            found += begun(worker, await held_by(transport, worker.name))
+    return found
+
+
+async def oldest(
+    transport: RedisTransport, agent_type: str, groups: Groups, running: Iterable[HeldEntry]
+) -> int | None:
+    """When the message of a type that waits longest was published, or was due, server ms; None: nothing waits."""
+    first = [order_of(group.first_unread) for group in groups.values() if group.first_unread]
+    best = min(first, default=None)
+    skipped = {(entry.stream, entry.entry) for entry in running if entry.type == agent_type}
+    pending = [
+        (order_of(group.first_pending), suffix) for suffix, group in groups.items() if group.first_pending
+    ]
+    for bound, suffix in sorted(pending):
+        if best is not None and bound >= best:
+            break
+        found = await _first_pending(transport, agent_type, suffix, skipped)
+        if found is not None and (best is None or found < best):
+            best = found
+    return None if best is None else best[0]
+
+
+async def _first_pending(
+    transport: RedisTransport, agent_type: str, suffix: str, skipped: set[tuple[str, str]]
+) -> tuple[int, ...] | None:
+    """The first entry that was given out and does not run."""
+    start = "-"
+    while True:
+        found = await transport.admin.command(
+            "XPENDING", transport.keys.of(suffix), agent_type, start, "+", PAGE
+        )
+        for entry, *_ in found:
+            if (suffix, entry.decode()) not in skipped:
+                return order_of(entry.decode())
+        if len(found) < PAGE:
+            return None
+        start = "(" + found[-1][0].decode()
+
+
+MOST_PAGES: Final = 5
+"""Of tried entries that are looked at for each type: what waits is counted, and a long list need not be."""
+
+_TRIED_BYTES: Final = re.compile(rb"\d+ (\d+) \d+ (.*)", re.DOTALL)
+
+
+async def outages(transport: RedisTransport, types: Sequence[str]) -> tuple[Outage, ...]:
+    """The outages that messages of these agent types wait for, by type; a type that waits for none is left out."""
+    found = [await _outage(transport, agent_type) for agent_type in types]
+    return tuple(one for one in found if one is not None)
+
+
+async def _outage(transport: RedisTransport, agent_type: str) -> Outage | None:
+    waiting = list(_waiting(await _tried(transport, agent_type)))
+    if not waiting:
+        return None
+    since, error = min(waiting)
+    return Outage(type=agent_type, messages=len(waiting), since=since, error=error)
+
+
+async def _tried(transport: RedisTransport, agent_type: str) -> Iterable[bytes]:
+    """What is known of tried entries, each once."""
+    found: dict[bytes, bytes] = {}
+    looked_at = 0
+    async for page in scan(transport.admin, "HSCAN", transport.keys.of(f"tries:{agent_type}")):
+        found |= zip(page[::2], page[1::2], strict=True)
+        looked_at += 1
+        if looked_at == MOST_PAGES:
+            break
+    return found.values()
+
+
+def _waiting(lines: Iterable[bytes]) -> Iterable[tuple[int, str]]:
+    for line in lines:
+        tried = _TRIED_BYTES.fullmatch(line)
+        error = error_in(tried[2].decode(errors="replace")) if tried else None
+        since = moment(tried[1]) if tried else None
+        if since is not None and error is not None:
+            yield since, error
+
+
+async def pages(transport: RedisTransport, command: str, suffix: str, pattern: str = "*") -> list[bytes]:
+    """A hash (HSCAN: field, value, ...), a sorted set (ZSCAN: member, score, ...) or a set (SSCAN) of any size.
+
+    Args:
+        transport: Where.
+        command: The command that reads it.
+        suffix: Its Redis key.
+        pattern: Of the fields or members, as the server reads patterns.
+
+    Returns:
+        Each field or member once.
+    """
+    parts = scan(transport.admin, command, transport.keys.of(suffix), pattern=pattern)
+    found = [value async for part in parts for value in part]
+    if command == "SSCAN":
+        return list(dict.fromkeys(found))
+    return [value for pair in dict(zip(found[::2], found[1::2], strict=True)).items() for value in pair]
+
+
+MOST_DIGITS: Final = 19  # of the largest number that a server counts to
+LATEST: Final = 253_402_300_799_000  # ms; the calendar ends then
+
+
+def number(value: bytes | str | None) -> int | None:
+    """A number as the runtime writes it; None: there is none, or something else is in its place."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def moment(value: bytes | str | None) -> int | None:
+    """A time of the server's clock in ms; None: there is none, or something else is in its place."""
+    found = number(value)
+    return None if found is None else min(found, LATEST)
+
+
+def time_of(score: bytes | str) -> int:
+    """A time in ms that is the score of a sorted set, at most the end of the calendar."""
+    return int(max(0.0, min(float(score), float(LATEST))))
+
+
+def is_entry_id(text: str) -> bool:
+    """Whether this is the id of an entry of a stream, in full."""
+    first, _, second = text.partition("-")
+    return number(first) is not None and number(second) is not None

@@ -1,10 +1,12 @@
-"""Which namespaces there are on a server."""
+"""What is on a server: its namespaces, and the libraries that other versions left."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from callboard.broker.redis.client.scans import scan
+from callboard.broker.errors import CommandError
+from callboard.broker.redis import library as libraries
+from callboard.broker.redis.client.connection import scan
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
 
@@ -45,3 +47,36 @@ async def _names(transport: RedisTransport, pattern: str) -> AsyncIterator[str]:
         looked_at += 1
         if looked_at == MOST_PAGES:
             return
+
+
+async def old_libraries(transport: RedisTransport) -> tuple[str, ...]:
+    """The names of the function libraries of other versions; () where the server has no functions to list.
+
+    Raises:
+        ServerUnavailableError, ConnectionLostError: the server can't be reached.
+        CommandError: the user may not list functions.
+    """
+    if transport.endpoint.scheme == "memory":
+        return ()
+    return libraries.others(await transport.admin.command(*libraries.LIST))
+
+
+async def delete_old_libraries(transport: RedisTransport) -> tuple[str, ...]:
+    """Deletes them, and returns their names.
+
+    A process of another version that is still running loads its library again with its next call. Only a publisher
+    whose user may not load functions waits until a worker of its version has made a call, which each does every few
+    seconds.
+
+    Raises:
+        ServerUnavailableError, ConnectionLostError: the server can't be reached.
+        CommandError: the user may not list or delete functions.
+    """
+    names = await old_libraries(transport)
+    for name in names:
+        try:
+            await transport.admin.command(*libraries.deletion(name))
+        except CommandError as error:
+            if "not found" not in str(error):  # somebody else deleted it
+                raise
+    return names

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from callboard.agents import AssistantAgent, TaskResult
-from callboard.agents.task import Said, Task
-from callboard.cancellation import CancellationToken
+from callboard.agents.base import Said, Task
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.messages import (
     ModelClientStreamingChunkEvent,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from callboard.agents.assistant.parts import outcomes_of
-from callboard.cancellation import CancellationToken
+from callboard.agents.assistant import outcomes_of
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import FunctionExecutionResultMessage, Image
 from callboard.messages import TextMessage, ToolCallSummaryMessage
 from callboard.tools import (

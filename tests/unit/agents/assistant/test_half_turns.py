@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from callboard.agents.assistant.draft import CUT_OFF
+from callboard.agents.draft import CUT_OFF
 from callboard.agents.errors import NoTextError, TurnOverError
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.contexts import SummarisingChatCompletionContext, UnboundedChatCompletionContext
 from callboard.memory.llm_messages import FunctionExecutionResultMessage, LLMMessage
 from callboard.models import ReplayChatCompletionClient

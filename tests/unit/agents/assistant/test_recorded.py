@@ -18,7 +18,7 @@ from callboard.agents import (
     Refused,
     TaskGuardrail,
 )
-from callboard.agents.guardrails.verdicts import Verdict
+from callboard.agents.guardrails import Verdict
 from callboard.memory import ListMemory, MemoryContent
 from callboard.memory.base import ModelContext, UpdateContextResult
 from callboard.memory.contexts import SummarisingChatCompletionContext

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from callboard import Log
 from callboard.agents import AssistantAgent
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.contexts import (
     BufferedChatCompletionContext,
     ChatCompletionContext,

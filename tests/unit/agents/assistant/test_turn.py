@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from callboard.agents.errors import NoTextError
-from callboard.cancellation import CancellationToken
+from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,

@@ -22,7 +22,7 @@ from callboard.agents import (
     TaskGuardrail,
 )
 from callboard.agents.errors import GuardrailError, NobodyToAskError
-from callboard.agents.guardrails.verdicts import Decision, Verdict
+from callboard.agents.guardrails import Decision, Verdict
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages import BaseChatMessage, StopMessage, StructuredMessage, TextMessage
 from callboard.models import ReplayChatCompletionClient

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from callboard.broker.consumer.bell import Bell
-from callboard.broker.consumer.interfaces import ConsumedType, Ending, Pull, Rung, Turn
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
 from callboard.broker.errors import ConnectionLostError, FencedError
+from callboard.broker.intake import Bell
+from callboard.broker.mailbox import ConsumedType, Ending, Pull, Rung, Turn
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Failure, FakeLane, entry, working
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ConnectionLostError
+from callboard.broker.mailbox import ConsumedType
 from callboard.broker.outcome import DeadLetter, ErrorInfo, Release, Retry
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Call, entry, working

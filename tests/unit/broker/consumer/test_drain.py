@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType
 from callboard.broker.errors import ConnectionLostError, ServerUnavailableError
+from callboard.broker.mailbox import ConsumedType
 from callboard.broker.outcome import Commit
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Failure, entry, working

@@ -6,8 +6,8 @@ from importlib import resources
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.fairness import PORTION
-from callboard.broker.redis.constants import take_constants
+from callboard.broker.intake import PORTION
+from callboard.broker.redis.assembly import take_constants
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Work, entry, working
 
@@ -17,7 +17,7 @@ SHARE = BrokerSettings().prefetch // BrokerSettings().concurrency
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.broker.consumer.fairness.LOOK_EVERY", LOOK)
+    monkeypatch.setattr("callboard.broker.intake.LOOK_AT_QUEUES_EVERY", LOOK)
 
 
 def offer_hot(work: Work, count: int = 200, others: int = 20) -> list[str]:
@@ -109,7 +109,7 @@ def test_the_server_hands_over_as_much_as_the_worker_expects() -> None:
 
 
 async def test_after_one_agent_it_looks_again_soon_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.broker.consumer.fairness.LOOK_EVERY", 3600.0)
+    monkeypatch.setattr("callboard.broker.intake.LOOK_AT_QUEUES_EVERY", 3600.0)
     async with working() as work:
         hot = [f"{name}/{n}" for name in ("hot1", "hot2", "hot3") for n in range(150)]
         work.host.gate(*hot)

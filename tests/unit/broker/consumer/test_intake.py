@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer import intake
-from callboard.broker.consumer.intake import PATIENCE, Load, Suspects, patience
-from callboard.broker.consumer.interfaces import ConsumedType
+from callboard.broker import intake
+from callboard.broker.intake import PATIENCE, Suspects, WorkLoad, patience
+from callboard.broker.mailbox import ConsumedType
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry, working
 
@@ -117,7 +117,7 @@ async def test_a_suspect_is_handled_alone() -> None:
 async def test_a_suspect_that_takes_long_does_not_hold_up_the_others_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.broker.consumer.intake.PATIENCE", 0.05)
+    monkeypatch.setattr("callboard.broker.intake.PATIENCE", 0.05)
     async with working() as work:
         await work.quiet()
         work.host.gate("suspect")
@@ -236,7 +236,7 @@ async def test_the_worse_the_record_of_a_suspect_the_longer_it_is_left_alone(
         asked.append(suspicion)
         return 3600.0
 
-    monkeypatch.setattr("callboard.broker.consumer.intake.patience", noted)
+    monkeypatch.setattr("callboard.broker.intake.patience", noted)
     async with working() as work:
         await work.quiet()
         work.host.gate("suspect")
@@ -250,7 +250,7 @@ async def test_the_worse_the_record_of_a_suspect_the_longer_it_is_left_alone(
 
 
 def test_the_rate_follows_what_ends_and_is_not_measured_over_an_instant() -> None:
-    load = Load()
+    load = WorkLoad()
     load.measure(100.0)
     load.completed += 50
     load.measure(100.0005)
@@ -263,7 +263,7 @@ def test_the_rate_follows_what_ends_and_is_not_measured_over_an_instant() -> Non
 
 
 def test_the_typical_size_grows_at_once_and_shrinks_slowly() -> None:
-    load = Load()
+    load = WorkLoad()
     load.weigh([entry("a", "a", size=1999), entry("a", "b", size=3999)])
     assert load.typical_size == 3000
     load.weigh([entry("a", "c", size=99)])
@@ -271,7 +271,7 @@ def test_the_typical_size_grows_at_once_and_shrinks_slowly() -> None:
 
 
 async def test_a_fenced_worker_waits_for_no_suspect_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.broker.consumer.intake.PATIENCE", 0.02)
+    monkeypatch.setattr("callboard.broker.intake.PATIENCE", 0.02)
     nudged: list[bool] = []
     suspects = Suspects(lambda: nudged.append(True))
     suspects.heed(True, 0)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.mailbox import NOT_BEGUN, Mailbox, Mailboxes
-from callboard.broker.delivery import Delivery
+from callboard.broker.envelope import Delivery
+from callboard.broker.mailbox import NOT_BEGUN, Mailbox, Mailboxes
 from tests.helpers.fake_host import body_of
 from tests.helpers.lanes import entry
 

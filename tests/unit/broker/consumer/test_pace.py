@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from callboard.broker.consumer.pace import LATE, Pace
+from callboard.broker.intake import LATE, Pace
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry, working
 
@@ -47,7 +47,7 @@ async def test_the_width_is_what_ends_in_time(
     monkeypatch: pytest.MonkeyPatch, ended: int, late: float, width: int
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("callboard.broker.consumer.pace.monotonic", lambda: now)
+    monkeypatch.setattr("callboard.broker.intake.monotonic", lambda: now)
     pace = Pace(512, lambda: False, lambda: None)
     for doublings in range(6):
         pace.begin()
@@ -61,7 +61,7 @@ async def test_the_width_is_what_ends_in_time(
 
 async def test_a_late_loop_is_noticed_between_turns_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     now, is_busy, wider = 100.0, True, list[int]()
-    monkeypatch.setattr("callboard.broker.consumer.pace.monotonic", lambda: now)
+    monkeypatch.setattr("callboard.broker.intake.monotonic", lambda: now)
     pace = Pace(8, lambda: is_busy, lambda: wider.append(pace.width))
     pace.begin()
     await eventually(lambda: pace.width == 8)

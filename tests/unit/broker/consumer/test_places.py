@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import ConsumedType
-from callboard.broker.consumer.mailbox import Mailbox
-from callboard.broker.consumer.places import Places
 from callboard.broker.errors import FencedError
+from callboard.broker.mailbox import ConsumedType, Mailbox, Places
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Failure, entry, working
 

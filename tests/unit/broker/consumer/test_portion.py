@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from callboard.broker.consumer.mailbox import Finished, Mailbox
-from callboard.broker.consumer.portion import MOST_RECORDS, PAYLOADS, Portion, weight
-from callboard.broker.encoding.claims import Claim
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Claim, Envelope, Posting
+from callboard.broker.mailbox import MOST_RECORDS, PAYLOADS, Finished, Mailbox, Portion, weight
 from callboard.broker.outcome import (
     NOTHING,
     Commit,
@@ -19,7 +17,7 @@ from callboard.broker.outcome import (
     Release,
     Suspend,
 )
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import Call, Work, entry, working
 

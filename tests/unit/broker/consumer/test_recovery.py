@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from callboard.broker.consumer.cut_off import CutOff
+from callboard.broker.consumer import CutOff
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import (
     CommandError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.encoding.claims import Claim, Pointer, is_set_aside, reply_claim, shown
+from callboard.broker.envelope import Claim, Pointer, is_set_aside, reply_claim, shown
 from callboard.broker.errors import ClaimTooLargeError, DecodeError, PayloadTooLargeError
 
 SETTINGS = BrokerSettings(max_payload=100, max_claim=1000)

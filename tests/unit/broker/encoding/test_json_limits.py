@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.encoding.json_limits import from_json
 from callboard.broker.errors import DecodeError
+from callboard.broker.limits import from_json
 
 VALUES = st.recursive(
     st.none()

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from callboard.broker import BrokerSettings
-from callboard.broker.encoding.limits import DEFAULT, Limits, is_json, unpack
-from callboard.broker.encoding.msgpack_walk import walk
 from callboard.broker.errors import DecodeError
+from callboard.broker.limits import DEFAULT, Limits, is_json, unpack, walk
 
 pack = msgpack.packb
 MANY = (10**6).to_bytes(4, "big")

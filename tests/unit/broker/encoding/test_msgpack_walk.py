@@ -4,8 +4,8 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.encoding.msgpack_walk import walk
 from callboard.broker.errors import DecodeError
+from callboard.broker.limits import walk
 
 VALUES = st.recursive(
     st.none()

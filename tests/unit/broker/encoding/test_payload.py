@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer, field_validator
 
 from callboard.broker import MessageRegistry
-from callboard.broker.encoding.limits import Limits
-from callboard.broker.encoding.payload import MessageEntry
+from callboard.broker.codec import MessageEntry
 from callboard.broker.errors import BrokerError, DecodeError, EncodeError, UnsupportedVersionError
+from callboard.broker.limits import Limits
 from tests.unit.broker import shapes
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-from callboard.broker.encoding.plain import (
+from callboard.broker.codec import (
     UnknownTypeError,
     UnwritableError,
     key_text,

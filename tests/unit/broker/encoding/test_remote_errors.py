@@ -5,16 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker import errors
-from callboard.broker.encoding import remote_errors
-from callboard.broker.encoding.payload import pack
-from callboard.broker.encoding.remote_errors import (
-    decode_error,
-    encode_error,
-    register_error,
-    register_errors_of,
-)
+from callboard.broker import errors, remote_errors
+from callboard.broker.codec import pack
 from callboard.broker.errors import BrokerError, RemoteError
+from callboard.broker.remote_errors import decode_error, encode_error, register_error, register_errors_of
 
 
 class KnownError(Exception):

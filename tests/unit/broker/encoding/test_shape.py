@@ -4,7 +4,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer, model_validator
 
-from callboard.broker.encoding.shape import Shape
+from callboard.broker.shape import Shape
 from tests.unit.broker import shapes
 
 

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, model_validator
 
 from callboard.broker import MessageRegistry
-from callboard.broker.encoding.limits import DEFAULT, unpack
-from callboard.broker.encoding.sharing import SharedBody
+from callboard.broker.codec import SharedBody
 from callboard.broker.errors import DecodeError
+from callboard.broker.limits import DEFAULT, unpack
 from tests.unit.broker import shapes
 
 
@@ -75,7 +75,7 @@ def test_a_body_is_unpacked_once_and_kept_until_the_last_reader(monkeypatch: pyt
         times.append(1)
         return unpack(*given, **named)
 
-    monkeypatch.setattr("callboard.broker.encoding.sharing.unpack", counted)
+    monkeypatch.setattr("callboard.broker.codec.unpack", counted)
     shared = shared_by(2)
     assert [shared.unpacked(b"\x81\xa1a\x01", DEFAULT, False) for _ in range(2)] == [{"a": 1}] * 2
     assert len(times) == 1

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
-from callboard.broker.redis.client.commits import Done
-from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.mailbox import ConsumedType, Pull
+from callboard.broker.redis.client.lane import Done, WorkerLane
 from callboard.broker.redis.client.publisher import FULL
 from callboard.broker.redis.client.transport import Declared, RedisTransport
-from callboard.broker.redis.marks import Mark
+from callboard.broker.redis.library import Mark
 from tests.helpers.servers import ServerProcess, kinds
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.redis.constants import take_constants, with_values
+from callboard.broker.redis.assembly import take_constants, with_values
 
 
 def test_constants_are_taken_out_with_their_values() -> None:

@@ -10,16 +10,16 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import CommandError
+from callboard.broker.redis.assembly import take_constants
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.constants import take_constants
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.marks import Mark
-from callboard.broker.redis.scripts import (
+from callboard.broker.redis.library import (
     LIMITS,
     MAKERS,
     OPERATIONS,
     Library,
+    Mark,
     is_missing,
     is_there_already,
     library,
@@ -108,13 +108,13 @@ def test_another_text_of_a_file_gives_another_name(
         copy = tmp_path / path.relative_to(LUA.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes() + (b"\n" if copy == tmp_path / file else b""))
-    monkeypatch.setattr("callboard.broker.redis.scripts._HERE", tmp_path)
+    monkeypatch.setattr("callboard.broker.redis.library._HERE", tmp_path)
     assert Library().name != library().name
 
 
 def test_files_that_are_replaced_while_a_process_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Library()
-    monkeypatch.setattr("callboard.broker.redis.scripts._HERE", Path("/nowhere"))
+    monkeypatch.setattr("callboard.broker.redis.library._HERE", Path("/nowhere"))
     assert made.text == library().text
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgpack
 
-from callboard.broker.encoding.claims import Claim
-from callboard.broker.envelope import Envelope, head_of
+from callboard.broker.envelope import Claim, Envelope, head_of
 from callboard.broker.redis.operations.entries import StreamEntry, read_entry
-from callboard.cli.commands.tail import as_data, as_line
+from callboard.cli.commands.views import as_data, as_line
 
 
 def _scan(head: bytes, body: bytes) -> StreamEntry:

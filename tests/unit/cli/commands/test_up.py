@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from callboard import App, RedisAgentRuntime
-from callboard.cli.commands.up import counts_of
+from callboard.cli.commands.processes import counts_of
 from callboard.memory import HashingEmbedder
-from callboard.memory_service.service import memory_service
+from callboard.memory_service import memory_service
 
 
 @pytest.fixture

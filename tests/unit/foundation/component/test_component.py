@@ -20,6 +20,7 @@ from callboard import (
     is_component_instance,
     register_component,
 )
+from callboard.foundation import component as registry
 from callboard.foundation.component import (
     ComponentConfigError,
     ComponentDeclarationError,
@@ -30,7 +31,6 @@ from callboard.foundation.component import (
     Permissions,
     UnknownProviderError,
     permissions,
-    registry,
 )
 
 

@@ -12,10 +12,15 @@ from typing import cast
 import pytest
 
 import callboard
-from callboard.foundation.component import ComponentLoader, UnknownProviderError, is_component_class
-from callboard.foundation.component.dumping import provider_of
-from callboard.foundation.component.providers import AUTOGEN, AUTOGEN_PACKAGES, ELSEWHERE, PROVIDERS
-from callboard.foundation.component.registry import class_of, own_name
+from callboard.foundation.component import (
+    ComponentLoader,
+    UnknownProviderError,
+    class_of,
+    is_component_class,
+    own_name,
+    provider_of,
+)
+from callboard.foundation.providers import AUTOGEN, AUTOGEN_PACKAGES, ELSEWHERE, PROVIDERS
 
 ROOT = Path(callboard.__file__).resolve().parent
 PUBLIC = {

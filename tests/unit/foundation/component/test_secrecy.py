@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretBytes, SecretStr, field_serializer
 
-from callboard.foundation.component.secrecy import MASK, harmless, is_secret_name, plain_data, revealed
+from callboard.foundation.component import MASK, harmless, is_secret_name, plain_data, revealed
 
 
 class Colour(Enum):

@@ -1,4 +1,4 @@
-from callboard.memory.contexts.exchanges import exchanges, joined
+from callboard.memory.contexts import exchanges, joined
 
 from .conversation import answers, calls, results, says
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from callboard import Log
-from callboard.memory.contexts.summarising import SummarisingChatCompletionContext
+from callboard.memory.contexts import SummarisingChatCompletionContext
 from callboard.memory.errors import MemorySettingError, SummaryError
 from callboard.memory.llm_messages import FunctionCall, Image, LLMMessage, SystemMessage, UserMessage
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from callboard.memory import TextLimit
-from callboard.memory.documents.chunking import BETWEEN, ChunkSettings, chunk
+from callboard.memory.documents import BETWEEN, ChunkSettings, chunk
 from callboard.memory.errors import MemorySettingError
 
 ROOT = Path(__file__).parents[4]

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from callboard.memory import ChromaDBVectorMemory, HashingEmbedder, InMemoryChromaDBVectorMemoryConfig
-from callboard.memory.documents.chunking import Chunk, ChunkSettings, chunk
-from callboard.memory.documents.importing import BATCH, Imported, import_document
+from callboard.memory.documents import BATCH, Chunk, ChunkSettings, Imported, chunk, import_document
 from tests.unit.memory.contents import text
 
 

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.memory.documents.reading import (
-    DocumentError,
-    load_documents,
-)
+from callboard.memory.documents import DocumentError, load_documents
 
 
 def written(path: Path, data: str | bytes = "Some text.\n") -> Path:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from callboard.memory import EmbeddingModel, HashingEmbedder
-from callboard.memory.embedders.batching import LARGEST_BATCH, PART, BatchingEmbedder
+from callboard.memory.embedders import LARGEST_BATCH, PART, BatchingEmbedder
 from tests.helpers.eventually import eventually
 
 if TYPE_CHECKING:
-    from callboard.memory.embedders.base import Vectors
+    from callboard.memory.embedders import Vectors
 
 
 class Slow:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from callboard.memory import EmbeddingModel, FunctionEmbedder, HashingEmbedder, NumpyEmbedder
-from callboard.memory.embedders.weights import default_model_folder, name_of_weights
 from callboard.memory.errors import EmbeddingError, EmbeddingModelNotFoundError, ModelUnsupportedError
+from callboard.memory.local_embedders import default_model_folder, name_of_weights
 
 
 async def test_hashing_is_about_words() -> None:

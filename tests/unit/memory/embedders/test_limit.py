@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from callboard.memory import FunctionEmbedder, HashingEmbedder, NumpyEmbedder, TextLimit
-from callboard.memory.embedders.batching import BatchingEmbedder
-from callboard.memory.embedders.default import has_sentence_transformers
-from callboard.memory.embedders.limit import limit_of, parts_of
-from callboard.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from callboard.memory.embedders.weights import default_model_folder
+from callboard.memory.embedders import BatchingEmbedder, limit_of, parts_of
+from callboard.memory.local_embedders import (
+    SentenceTransformerEmbedder,
+    default_model_folder,
+    has_sentence_transformers,
+)
 from tests.unit.memory.contents import ShortSighted, words
 
 WORDS = TextLimit(8, words)

@@ -22,7 +22,7 @@ from callboard.memory import (
     PersistentChromaDBVectorMemoryConfig,
     SentenceTransformerEmbedder,
 )
-from callboard.memory.image import Image
+from callboard.memory.llm_messages import Image
 
 CONTENTS = [
     MemoryContent(content="likes tea", mime_type=MemoryMimeType.TEXT, metadata={"id": "1"}),

@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from callboard.memory import MemoryContent, MemoryMimeType
 from callboard.memory.errors import ContentKindError, MetadataError
-from callboard.memory.stores.records import EXPIRES, content_of, is_expired, record_of
+from callboard.memory.stores import EXPIRES, content_of, is_expired, record_of
 from tests.unit.memory.contents import text
 
 plain = st.recursive(

@@ -8,9 +8,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from callboard.models.openai.answer import Answer, ReportedError, whole_answer
-from callboard.models.openai.stream import Assembler
-from callboard.models.openai.wire import WireAnswer
+from callboard.models.openai.answer import Assembler, ReportedError, ServerAnswer, WireAnswer, whole_answer
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 ANSWER_KEYS = ("choices", "message", "delta", "content", "finish_reason", "logprobs", "refusal", "reasoning")
@@ -41,7 +39,7 @@ def test_any_body_can_be_read(value: Any) -> None:
         answer = whole_answer(json.dumps(value))
     except (ValidationError, ReportedError):
         return
-    assert answer is None or isinstance(answer, Answer)
+    assert answer is None or isinstance(answer, ServerAnswer)
 
 
 @given(st.binary(max_size=30))
@@ -62,4 +60,4 @@ def test_any_chunks_can_be_read(chunks: list[Any]) -> None:
             continue
         assert all(isinstance(piece, str) for piece in assembler.add(read))
 
-    assert isinstance(assembler.answer(), Answer)
+    assert isinstance(assembler.answer(), ServerAnswer)

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from callboard.memory.llm_messages import FunctionCall
-from callboard.models.openai.calls_in_text import (
+from callboard.models.openai.tool_calls import (
     any_call,
     call_as_text,
     instructions,

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from callboard.memory.llm_messages import UserMessage
+from callboard.models.base import ModelRequest
 from callboard.models.errors import BadRequestError
 from callboard.models.info import ModelInfo
 from callboard.models.openai.chat_request import ChatRequest
 from callboard.models.openai.settings import OpenAISettings
-from callboard.models.request import ModelRequest
 
 HELLO = [UserMessage(content="Hello", source="ada")]
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {}}}

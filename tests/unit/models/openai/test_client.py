@@ -33,7 +33,7 @@ from callboard.models.errors import (
 )
 from callboard.models.info import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
-from callboard.models.openai.transform import AFTER_RESULTS
+from callboard.models.openai.chat_request import AFTER_RESULTS
 from callboard.models.retries import ModelRetries
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage, TopLogprob
 from tests.helpers.eventually import eventually

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from callboard.memory.llm_messages import LLMMessage, UserMessage
 from callboard.models import Budget, CreateResult, MeteredChatCompletionClient, RequestUsage
-from callboard.models.charges import charged
 from callboard.models.errors import (
     BadResponseError,
     BudgetExceededError,
     ModelConnectionError,
     ModelError,
     ModelTimeoutError,
+    charged,
 )
 from tests.helpers.eventually import eventually
 from tests.helpers.openai_server import (

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from callboard.errors import SettingValueError
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 from callboard.memory.llm_messages import UserMessage
 from callboard.models.errors import AuthenticationError
 from callboard.models.info import ModelInfo

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from callboard.memory.embedders.base import EmbeddingModel
+from callboard.memory.embedders import EmbeddingModel
 from callboard.models.errors import AuthenticationError, BadResponseError
+from callboard.models.info import ModelSettings
 from callboard.models.openai import OpenAIEmbedder
 from callboard.models.retries import ModelRetries
-from callboard.models.settings import ModelSettings
 from tests.helpers.openai_server import Asked, OpenAIServer, rate_limited
 
 QUICK = ModelRetries(ModelSettings(retry_base=0.01, retry_cap=0.02))

@@ -1,6 +1,6 @@
 import pytest
 
-from callboard.models.openai.markup import split_thought
+from callboard.models.openai.answer import split_thought
 
 
 @pytest.mark.parametrize(

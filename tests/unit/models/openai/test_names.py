@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from callboard.models.openai.names import SpeakerNames
-from callboard.models.openai.wire import is_name
+from callboard.models.openai.answer import is_name
+from callboard.models.openai.chat_request import SpeakerNames
 
 
 @given(st.lists(st.text(max_size=80), max_size=8))

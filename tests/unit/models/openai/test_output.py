@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from callboard.models.errors import BadResponseError
-from callboard.models.openai.markup import without_fence
-from callboard.models.openai.output import Output, class_format
+from callboard.models.openai.answer import without_fence
+from callboard.models.openai.chat_request import Output, class_format
 
 
 class Counts(BaseModel):

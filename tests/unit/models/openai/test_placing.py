@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from callboard.models.openai.placing import placed
+from callboard.models.openai.chat_request import placed
 
 
 def told(role: str, content: Any, **more: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from callboard.memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
-from callboard.models.family import ModelFamily
+from callboard.models.base import ModelRequest
 from callboard.models.info import ModelInfo
 from callboard.models.openai.chat_request import ChatRequest
 from callboard.models.openai.settings import OpenAISettings
-from callboard.models.request import ModelRequest
+from callboard.models.types import ModelFamily
 
 TURNS = 12
 TOOLS = [{"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}]

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from callboard.models.openai.schema import definitions_of, renamed_references, strict_schema
+from callboard.models.openai.tool_calls import definitions_of, renamed_references, strict_schema
 
 
 class Inner(BaseModel):

@@ -8,10 +8,9 @@ import pytest
 from callboard.errors import SettingValueError
 from callboard.memory.llm_messages import UserMessage
 from callboard.models.errors import BadRequestError, UnknownModelError, UnsupportedFeatureError
-from callboard.models.info import ModelInfo
+from callboard.models.info import DEFAULTS, ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.models.openai.settings import CREATE_ARGUMENTS, OpenAISettings, retries_of
-from callboard.models.settings import DEFAULTS
 
 URL = "http://127.0.0.1:9/v1"
 HELLO = [UserMessage(content="Hello", source="ada")]

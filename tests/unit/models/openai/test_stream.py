@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from callboard.memory.llm_messages import FunctionCall
-from callboard.models.openai.stream import Assembler
-from callboard.models.openai.wire import WireAnswer
+from callboard.models.openai.answer import Assembler, WireAnswer
 
 TEXTS = st.text(max_size=20)
 

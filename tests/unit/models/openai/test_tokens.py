@@ -8,7 +8,7 @@ import pytest
 from callboard.memory.llm_messages import AssistantMessage, FunctionCall, Image, UserMessage
 from callboard.models.info import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
-from callboard.models.openai.tokens import (
+from callboard.models.openai.settings import (
     CACHED_AS,
     TOKENS_FOR_REPLY,
     TOKENS_PER_IMAGE,

@@ -17,8 +17,8 @@ from callboard.memory.llm_messages import (
 )
 from callboard.models.errors import UnsupportedFeatureError
 from callboard.models.info import ModelInfo
+from callboard.models.openai.chat_request import AFTER_RESULTS, Transformer
 from callboard.models.openai.settings import OpenAISettings
-from callboard.models.openai.transform import AFTER_RESULTS, Transformer
 
 PIXEL = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
 HELLO = UserMessage(content="Hello", source="ada")

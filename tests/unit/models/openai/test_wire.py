@@ -1,6 +1,6 @@
 import pytest
 
-from callboard.models.openai.wire import as_tool_name, is_name
+from callboard.models.openai.answer import as_tool_name, is_name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ local ERROR_HEAD = '{"k":"reply","e":true}'
 -- Text as JSON can hold it, whatever its bytes are.
 local function plain(words_) return (string.gsub(words_, '[^\32-\126]', '?')) end
 
--- What callboard/broker/encoding/remote_errors.py reads as a DeadLetterError of callboard/broker/errors.py.
+-- What callboard/broker/remote_errors.py reads as a DeadLetterError of callboard/broker/errors.py.
 local function error_body(agent_type, reason)
   return cjson.encode({
     type = 'callboard.broker.errors.DeadLetterError', args = { agent_type, reason }, trace = '', text = reason,
@@ -42,7 +42,7 @@ end
 
 local send_or_bury
 
--- Its sender wants to hear of it: as callboard/broker/buried.py has it.
+-- Its sender wants to hear of it: as callboard/broker/retry.py has it.
 local function tell_sender(agent_type, suffix, values, letter, entry)
   local head = read_head(letter.head or values[HEAD])
   local sender, key = string.match(values[FROM], '^([^/]+)/(.*)$')

@@ -115,7 +115,7 @@ local function values_or_blank(suffix, id)
 end
 
 -- The id of a message whose entry a person added without one. The entry's own id may stand in another stream as well.
--- callboard/broker/delivery.py says the same.
+-- callboard/broker/envelope.py says the same.
 local function name_of(suffix, entry_id) return suffix .. ':' .. entry_id end
 
 -- What a person wrote where a reference should be names an entry that is gone.

@@ -1,10 +1,10 @@
 -- Questions that handlers ask (ctx.ask), and handlers that wait for the answers without a process.
 --
 -- input:<id>             hash  a question and what came of it: status (open, answered, expired, withdrawn), see
---                              callboard/broker/inquiry.py
+--                              callboard/broker/redis/client/questions.py
 -- inputs                 zset  questions that are open -> when they were asked, server ms
 -- inputs:<key>           zset  the same of agents that have this key, as all of a conversation have
--- asking:<run>           zset  the same of a run, or of a part of one (see callboard/runtime/run_paths.py)
+-- asking:<run>           zset  the same of a run, or of a part of one (see callboard/runtime/effects.py)
 -- suspended:<type>       hash  agent key -> id of the message whose handler waits. The agent is busy with no worker then and in no
 --                              list; its message is the first that is parked behind it
 -- once:<type>:<message>  hash  `?<name>` -> id of a question of the message's handler

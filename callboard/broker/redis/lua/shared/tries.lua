@@ -52,7 +52,7 @@ local function make_suspect(agent_type, key)
   ring(agent_type, 1)
 end
 
--- What a death leaves as the reason. For how long a message has waited for an outage to end (see callboard/broker/outages.py) is
+-- What a death leaves as the reason. For how long a message has waited for an outage to end (see callboard/broker/errors.py) is
 -- not forgotten with a worker, or where workers die now and then it would wait for ever.
 local function reason_after(line, death)
   -- guard: what was waited for an outage outlives its worker

@@ -1,4 +1,4 @@
--- What the marks of a commit ask for, one function for each. callboard/broker/redis/marks.py names the marks (their letters are
+-- What the marks of a commit ask for, one function for each. callboard/broker/redis/library.py names the marks (their letters are
 -- put in), and says which arguments each brings; they stand in ARGV in the order of the marks.
 
 local effects = {}

@@ -9,7 +9,7 @@
 --   number of commits; they come in runs of the same stream: type, stream suffix, count, mode of all of them or '', entry ids, agent
 --   keys, and where there is no mode of all: modes. Where a run is of several streams its suffix is '', and before the entry ids come
 --   the suffixes
---   then, in the same order, what the marks of each mode bring: see callboard/broker/redis/marks.py
+--   then, in the same order, what the marks of each mode bring: see callboard/broker/redis/library.py
 -- Returns {'OK', server ms, next due ms or '', flags, number of the call before}, and where something is given
 --   runs, deliveries, states; or, where it is one delivery without a state: type, suffix, message type, and its values. A turn that
 --   waited tells no time unless something is due. Or {'STALE'}: a later call came first. Or {'FENCED'}: this worker was reaped, or the server does not know what it was answered, or does not hold what

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.broker.envelope import Envelope
 from callboard.broker.errors import UndeliverableError
-from callboard.broker.redis.client.arrival import RequestArrival
+from callboard.broker.redis.client.requests import RequestArrival
 
 
 async def test_who_waits_for_a_reply_hears_that_the_request_did_not_arrive() -> None:

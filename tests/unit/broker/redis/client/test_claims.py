@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.encoding.claims import Claim, Pointer
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Claim, Envelope, Pointer, Posting
 from callboard.broker.errors import ClaimTooLargeError, ConnectionLostError, DecodeError
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.unit.broker.redis.servers import server_url, transport

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.encoding.claims import Claim
-from callboard.broker.envelope import Envelope, Posting
+from callboard.broker.envelope import Claim, Envelope, Posting
 from callboard.broker.outcome import (
     NOTHING,
     Commit,
@@ -17,9 +16,8 @@ from callboard.broker.outcome import (
     Retry,
     Wait,
 )
-from callboard.broker.redis.client.commits import Done, as_done
-from callboard.broker.redis.marks import ENDINGS, Mark, marks_of
-from callboard.broker.redis.scripts import library
+from callboard.broker.redis.client.lane import Done, as_done
+from callboard.broker.redis.library import ENDINGS, Mark, library, marks_of
 from tests.helpers.lanes import entry
 
 WINDOW = 60.0

@@ -11,7 +11,7 @@ from callboard.broker.redis.client import connection as link_module
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.scripts import library
+from callboard.broker.redis.library import library
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, peer, silent
 from tests.helpers.servers import ServerProcess

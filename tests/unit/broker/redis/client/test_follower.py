@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.redis.client import follower as follower_module
-from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client import connection as follower_module
+from callboard.broker.redis.client.connection import Link, StreamFollower, just_below
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.follower import StreamFollower, just_below
 from callboard.broker.redis.keys import Keys
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.broker.redis.client.health import HealthFile, age
+from callboard.broker.redis.client.identity import HealthFile, age
 
 
 def test_a_renewed_file_is_young_and_a_removed_one_is_gone(tmp_path: Path) -> None:

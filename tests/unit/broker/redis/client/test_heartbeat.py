@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.consumer.interfaces import ConsumedType, Incarnation, Pull
+from callboard.broker.mailbox import ConsumedType, Incarnation, Pull
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.heartbeat import Heartbeat, Pulse

@@ -22,8 +22,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.client import keeper_process
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.heartbeat import Pulse
-from callboard.broker.redis.client.keeper import ATTEMPTS, Keeper, Watch, can_keep
+from callboard.broker.redis.client.heartbeat import ATTEMPTS, HangPolicy, Keeper, Pulse, can_keep
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
@@ -59,7 +58,9 @@ class KeeperFixture:
         )
         self.transport = RedisTransport(url, settings)
         self.lane: WorkerLane = self.transport.lane()
-        self.keeper = Keeper(self.transport.endpoint, self.transport.keys, settings, Watch(ends, margin=0.0))
+        self.keeper = Keeper(
+            self.transport.endpoint, self.transport.keys, settings, HangPolicy(ends, margin=0.0)
+        )
 
     async def join(self) -> str:
         await self.lane.join(["counter"])
@@ -132,7 +133,7 @@ async def test_it_logs_in_as_the_worker_does_and_shows_no_password(server: Serve
     endpoint = Endpoint("unix", path=str(server.path), username=USER, password=PASSWORD)
     settings = fixture.transport.settings
     fixture.keeper.close()
-    other = fixture.keeper = Keeper(endpoint, fixture.transport.keys, settings, Watch(False, 0.0))
+    other = fixture.keeper = Keeper(endpoint, fixture.transport.keys, settings, HangPolicy(False, 0.0))
     other.tell(await fixture.join())
     await fixture.is_extended()
     listed = (await admin.command("CLIENT", "LIST")).decode()
@@ -313,7 +314,7 @@ async def test_it_ends_with_its_worker(server: ServerProcess, forked: bool) -> N
 import os, time
 from callboard.broker import BrokerSettings
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.keeper import Keeper, Watch
+from callboard.broker.redis.client.heartbeat import Keeper, HangPolicy as Watch
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.operations.acl import rules
 keeper = Keeper(Endpoint.parse({server.url!r}), Keys("n"), BrokerSettings(), Watch(False, 0.0))
@@ -351,7 +352,9 @@ async def test_a_heartbeat_tells_it_of_each_beat_and_of_each_that_failed() -> No
         fixture = KeeperFixture(server.url)
         fixture.keeper.close()
         transport, worker = fixture.transport, ""
-        keeper = ListeningKeeper(transport.endpoint, transport.keys, transport.settings, Watch(False, 0.0))
+        keeper = ListeningKeeper(
+            transport.endpoint, transport.keys, transport.settings, HangPolicy(False, 0.0)
+        )
         keeper.told, fixture.keeper = [], keeper
         heartbeat = transport.heartbeat(lambda: Pulse(worker, 0, 0, 0), print, keeper)
         heartbeat.start()
@@ -393,11 +396,11 @@ class Inside:
         settings, endpoint = fixture.transport.settings, fixture.transport.endpoint
         with monkeypatch.context() as patch:
             patch.setattr("os.getpid", lambda: self.worker.pid)
-            outer = Keeper(endpoint, fixture.transport.keys, settings, Watch(True, margin=0.0))
+            outer = Keeper(endpoint, fixture.transport.keys, settings, HangPolicy(True, margin=0.0))
         self.earliest = outer.board
-        plan = keeper_process.Plan(outer._plan.rstrip(b"\n"))
+        plan = keeper_process.KeeperPlan(outer._plan.rstrip(b"\n"))
         outer.close()
-        self.keeper = keeper_process.Keeper(plan, self.earliest)
+        self.keeper = keeper_process.KeeperLoop(plan, self.earliest)
         self.keeper.take(fixture.lane.worker.encode().hex().encode() + b"\n")
 
     def look(self, times: int = 1) -> None:
@@ -469,7 +472,7 @@ async def test_without_a_descriptor_of_the_process_it_is_killed_by_its_id(
         monkeypatch.setattr(os, "pidfd_open", is_not_implemented, raising=False)
     worker = subprocess.Popen(SLEEPER)
     monkeypatch.setattr(os, "getppid", lambda: worker.pid if worker.poll() is None else 1)
-    parent = keeper_process.Parent(worker.pid)
+    parent = keeper_process.ParentProcess(worker.pid)
     assert (parent.descriptor, parent.is_there()) == (-1, True)
     assert parent.kill()
     assert worker.wait() == -signal.SIGKILL
@@ -498,8 +501,8 @@ async def test_past_max_silence_nothing_is_extended(inside: Inside, fixture: Kee
 
 def test_the_plan_arrives_as_it_was_made() -> None:
     endpoint = Endpoint.parse("rediss://me:se%20cret@h:7/3?ssl_ca_certs=/tmp/c%20a&ssl_cert_reqs=none")
-    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(lease=6), Watch(True, 2.0))
-    plan = keeper_process.Plan(keeper._plan.rstrip(b"\n"))
+    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(lease=6), HangPolicy(True, 2.0))
+    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
     keeper.close()
     assert (plan.host, plan.port, plan.path, plan.tls, plan.check) == ("h", 7, "", True, False)
     assert (plan.ca_file, plan.parent, plan.workers) == ("/tmp/c a", os.getpid(), b"callboard:{n}:workers")
@@ -512,8 +515,8 @@ def test_the_plan_arrives_as_it_was_made() -> None:
 
 def test_so_do_those_who_know_where_the_server_is() -> None:
     endpoint = Endpoint.parse("redis+sentinel://me:pw@a,[::1]:7/my%20master?sentinel_password=se%20cret")
-    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(), Watch(True, 2.0))
-    plan = keeper_process.Plan(keeper._plan.rstrip(b"\n"))
+    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(), HangPolicy(True, 2.0))
+    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
     keeper.close()
     assert plan.sentinels == [("a", 26379), ("::1", 7)]
     assert plan.said == 3
@@ -524,8 +527,8 @@ def test_so_do_those_who_know_where_the_server_is() -> None:
 
 def test_a_lease_of_two_beats_is_extended_before_it_ends() -> None:
     keeper = Keeper(
-        Endpoint.parse("redis://"), Keys("n"), BrokerSettings(lease=2, beat_every=1), Watch(True, 2.0)
+        Endpoint.parse("redis://"), Keys("n"), BrokerSettings(lease=2, beat_every=1), HangPolicy(True, 2.0)
     )
-    plan = keeper_process.Plan(keeper._plan.rstrip(b"\n"))
+    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
     keeper.close()
     assert plan.quiet == 1.0

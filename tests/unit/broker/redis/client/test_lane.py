@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull, Rung
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import CommandError, ConnectionLostError, FencedError
+from callboard.broker.mailbox import ConsumedType, Pull, Rung
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
-from callboard.broker.redis.client.commits import Done
 from callboard.broker.redis.client.identity import own_name
-from callboard.broker.redis.client.lane import WorkerLane
+from callboard.broker.redis.client.lane import Done, WorkerLane, is_sendable
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.client.turns import is_sendable
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport

@@ -11,7 +11,7 @@ from callboard.broker.errors import CommandError, ConnectionLostError, EncodeErr
 from callboard.broker.redis.client.blocking import connect
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.memory import MemoryChannel, server_of
-from callboard.foundation.errors import MissingPackageError
+from callboard.foundation import MissingPackageError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from callboard.broker.envelope import Envelope, Fence, Posting
 from callboard.broker.errors import FencedError, NotWaitingError
-from callboard.broker.redis.client.nested import Place
+from callboard.broker.redis.client.requests import NestedPlace
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -23,12 +23,12 @@ def _ask(name: str, scope: str) -> Posting:
     return Posting(envelope, "inbox:audit", 0, f">{scope}|{name}", "elsewhere")
 
 
-async def _place(driver: WorkerDriver) -> Place:
+async def _place(driver: WorkerDriver) -> NestedPlace:
     """A message of counter/ada that is being handled, and has asked somebody."""
     await driver.publish("topic:visits", "ada", id="outer")
     (done,) = await driver.take("counter")
     await driver.transport.publisher.post(_ask("ask1", "counter:outer"))
-    return Place("counter", "ada", "outer", done.delivery.fence)
+    return NestedPlace("counter", "ada", "outer", done.delivery.fence)
 
 
 def _nested(name: str = "n1") -> Posting:

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from callboard.broker.errors import ServerUnavailableError
-from callboard.broker.redis.client import primary_watch
+from callboard.broker.redis.client import sentinels as primary_watch
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.primary_watch import PrimaryWatch, locate, watch_of
+from callboard.broker.redis.client.sentinels import PrimaryWatch, locate, watch_of
 from callboard.broker.settings import BrokerSettings
 from tests.helpers.eventually import eventually
 

@@ -13,7 +13,7 @@ from callboard.broker.errors import (
     DecodeError,
     UndeliverableError,
 )
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport

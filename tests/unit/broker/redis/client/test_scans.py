@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.redis.client.scans import scan
+from callboard.broker.redis.client.connection import scan
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess

@@ -4,15 +4,15 @@ import pytest
 
 from callboard.broker.errors import ConnectionLostError, LoginRefusedError, ServerUnavailableError
 from callboard.broker.redis.client.endpoint import Address, Endpoint
-from callboard.broker.redis.client.sentinels import Search, as_server, check_role
+from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, check_role
 
 OLD, NEW = (b"10.0.0.1", b"6379"), (b"10.0.0.2", b"6379")
 
 
-def search(url: str = "redis+sentinel://a,b,c/mymaster") -> Search:
+def search(url: str = "redis+sentinel://a,b,c/mymaster") -> PrimarySearch:
     endpoint = Endpoint.parse(url)
     assert endpoint.watched is not None
-    return Search(endpoint, endpoint.watched, timeout=6.0)
+    return PrimarySearch(endpoint, endpoint.watched, timeout=6.0)
 
 
 def test_what_most_of_them_say_counts_whoever_is_asked_first() -> None:

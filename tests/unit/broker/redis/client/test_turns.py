@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from callboard.broker.delivery import Delivery
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.envelope import Delivery
 from callboard.broker.redis.client.endpoint import Argument
-from callboard.broker.redis.client.turns import add_commits
+from callboard.broker.redis.client.lane import Done, add_commits
 from tests.helpers.lanes import entry
 
 

@@ -20,9 +20,8 @@ from callboard.broker.errors import (
     WritesRefusedError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
-from callboard.broker.redis.client.commands import Beginning, pack, pack_behind, translate
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.wire import Wire
+from callboard.broker.redis.client.wire import Beginning, Wire, pack, pack_behind, translate
 from tests.helpers.eventually import eventually
 from tests.helpers.peers import Client, Talk, peer, silent
 from tests.helpers.servers import ServerProcess

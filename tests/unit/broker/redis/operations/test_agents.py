@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.operations.agents import agent
 from callboard.broker.redis.operations.views import AgentView
 from tests.unit.broker.redis.operations.test_hottest import beat

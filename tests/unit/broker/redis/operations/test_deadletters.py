@@ -5,9 +5,9 @@ import asyncio
 import msgpack
 import pytest
 
-from callboard.broker.encoding.payload import pack
+from callboard.broker.codec import pack
 from callboard.broker.envelope import head_of
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations import deadletters
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -30,7 +30,7 @@ def message_ids(done: list[Done]) -> list[str]:
 async def test_nothing_is_dead_at_first(transport: RedisTransport) -> None:
     assert await deadletters.list_letters(transport) == ()
     assert await deadletters.show(transport, "counter", "1-0") is None
-    assert await deadletters.replay(transport, "counter") == deadletters.Handled()
+    assert await deadletters.replay(transport, "counter") == deadletters.HandledLetters()
 
 
 async def test_a_letter_says_everything(driver: WorkerDriver) -> None:
@@ -163,8 +163,8 @@ async def test_only_the_letters_that_are_named_are_touched(driver: WorkerDriver)
     replayed = await deadletters.replay(driver.transport, "counter", [newest.id, newest.id, "7-7", "no id"])
     discarded = await deadletters.discard(driver.transport, "counter", [oldest.id])
 
-    assert replayed == deadletters.Handled(done=(newest.id,), gone=("7-7", "no id"))
-    assert discarded == deadletters.Handled(done=(oldest.id,))
+    assert replayed == deadletters.HandledLetters(done=(newest.id,), gone=("7-7", "no id"))
+    assert discarded == deadletters.HandledLetters(done=(oldest.id,))
     assert len(await deadletters.list_letters(driver.transport, "counter")) == 1
 
 
@@ -200,7 +200,7 @@ async def test_what_never_was_a_message_can_be_discarded_but_not_sent_again(
 
     replayed = await deadletters.replay(driver.transport, "counter")
 
-    assert replayed == deadletters.Handled(refused=(letter.id,))
+    assert replayed == deadletters.HandledLetters(refused=(letter.id,))
     assert (await deadletters.discard(driver.transport, "counter")).done == (letter.id,)
 
 

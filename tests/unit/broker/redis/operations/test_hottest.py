@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from callboard.broker.consumer.interfaces import ConsumedType, Pull
-from callboard.broker.redis.operations.hottest import hottest
+from callboard.broker.mailbox import ConsumedType, Pull
+from callboard.broker.redis.operations.agents import hottest
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 
 __all__ = ["driver", "server_url", "transport"]

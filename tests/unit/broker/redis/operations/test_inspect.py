@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callboard.broker.encoding.payload import pack
+from callboard.broker.codec import pack
 from callboard.broker.errors import DecodeError
-from callboard.broker.redis.client.commits import Done
+from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.operations import inspect
+from callboard.broker.redis.operations import entries as stream_entries, inspect
 from callboard.broker.redis.operations.entries import StreamEntry
 from callboard.broker.redis.operations.views import AgentTypeView, Overview, TopicView
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
@@ -221,17 +221,17 @@ async def test_recent_entries_are_decoded_oldest_first(driver: WorkerDriver) -> 
     for name in ("ada", "bob", "cyd"):
         await driver.publish("topic:visits", name, body=pack({"name": name}), id=name)
 
-    entries = await inspect.recent(driver.transport, "topic:visits", 2)
+    entries = await stream_entries.recent(driver.transport, "topic:visits", 2)
 
     assert [entry.envelope.id for entry in entries if entry.envelope] == ["bob", "cyd"]
     assert [entry.payload() for entry in entries] == [{"name": "bob"}, {"name": "cyd"}]
-    assert await inspect.recent(driver.transport, "topic:nothing") == ()
+    assert await stream_entries.recent(driver.transport, "topic:nothing") == ()
 
 
 async def test_an_entry_added_by_hand_is_read_like_any_other(driver: WorkerDriver) -> None:
     await add_by_hand(driver.transport, "topic:visits", "type", "Visit", "body", '{"name":"Ada"}')
 
-    (entry,) = await inspect.recent(driver.transport, "topic:visits")
+    (entry,) = await stream_entries.recent(driver.transport, "topic:visits")
 
     assert entry.envelope is not None
     assert entry.envelope.id == f"{entry.stream}:{entry.entry}"
@@ -253,7 +253,7 @@ async def test_junk_is_shown_with_what_is_wrong(
 ) -> None:
     await add_by_hand(driver.transport, "topic:visits", *fields)
 
-    (entry,) = await inspect.recent(driver.transport, "topic:visits")
+    (entry,) = await stream_entries.recent(driver.transport, "topic:visits")
 
     assert entry.envelope is None
     assert problem in entry.problem
@@ -277,7 +277,7 @@ async def test_following_from_the_start_merges_topics_in_the_order_of_publishing
     for number, topic in enumerate(["visits", "orders", "visits"]):
         await driver.publish(f"topic:{topic}", "ada", id=f"m{number}")
 
-    following = inspect.follow(driver.transport, ["visits", "orders"], from_start=True)
+    following = stream_entries.follow(driver.transport, ["visits", "orders"], from_start=True)
 
     assert await next_of(following, 3) == ["m0", "m1", "m2"]
     await driver.publish("topic:visits", "ada", id="m3")
@@ -286,7 +286,7 @@ async def test_following_from_the_start_merges_topics_in_the_order_of_publishing
 
 async def test_following_begins_with_what_comes_next_also_in_new_topics(driver: WorkerDriver) -> None:
     await driver.publish("topic:visits", "ada", id="old")
-    following = inspect.follow(driver.transport)
+    following = stream_entries.follow(driver.transport)
 
     first = asyncio.create_task(next_of(following, 2))
     while not first.done():
@@ -301,7 +301,7 @@ async def test_following_begins_with_what_comes_next_also_in_new_topics(driver: 
 @pytest.mark.real_server("it lives in this process: there is no connection that could break")
 async def test_following_goes_on_after_the_connection_broke(driver: WorkerDriver) -> None:
     await driver.publish("topic:visits", "ada", id="m0")
-    following = inspect.follow(driver.transport, ["visits"], from_start=True)
+    following = stream_entries.follow(driver.transport, ["visits"], from_start=True)
     assert await next_of(following, 1) == ["m0"]
 
     await driver.transport.admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

@@ -7,10 +7,9 @@ import os
 import pytest
 
 from callboard.broker.redis.operations import inspect
-from callboard.broker.redis.operations.agents import agent
+from callboard.broker.redis.operations.agents import agent, hottest
 from callboard.broker.redis.operations.doctor import examine
-from callboard.broker.redis.operations.hottest import hottest
-from callboard.broker.redis.operations.numbers import LATEST, is_entry_id, moment, number, time_of
+from callboard.broker.redis.operations.inspect import LATEST, is_entry_id, moment, number, time_of
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 
 __all__ = ["driver", "server_url", "transport"]

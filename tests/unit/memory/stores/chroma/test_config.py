@@ -13,8 +13,8 @@ from callboard.memory import (
     HttpChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig,
 )
+from callboard.memory.chroma_config import collection_of
 from callboard.memory.errors import MemorySettingError
-from callboard.memory.stores.chroma.config import collection_of
 
 
 @pytest.mark.parametrize(

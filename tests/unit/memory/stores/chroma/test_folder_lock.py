@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from callboard.memory.chroma_collection import StoreLock
 from callboard.memory.errors import StoreLockedError
-from callboard.memory.stores.chroma.folder_lock import StoreLock
 
 TAKE = """
 import sys
 from pathlib import Path
 from callboard.memory.errors import StoreLockedError
-from callboard.memory.stores.chroma.folder_lock import StoreLock
+from callboard.memory.chroma_collection import StoreLock
 try:
     lock = StoreLock(Path(sys.argv[1]), float(sys.argv[2]))
 except StoreLockedError as error:

@@ -171,7 +171,7 @@ async def test_expired_contents_are_not_found_and_are_deleted(
     memory: ChromaDBVectorMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000_000
-    monkeypatch.setattr("callboard.memory.stores.chroma.memory._now", lambda: now)
+    monkeypatch.setattr("callboard.memory.chroma._now", lambda: now)
     await memory.add(text("short news"), ttl=10)
     await memory.add(text("old news"))
     assert len((await memory.query("news")).results) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from callboard.memory import ChromaDBVectorMemory, InMemoryChromaDBVectorMemoryConfig
 from callboard.memory.errors import MetadataError
-from callboard.memory.stores.records import PART_MARK
+from callboard.memory.stores import PART_MARK
 from tests.unit.memory.contents import ShortSighted, text, texts
 
 LONG = " ".join(f"word{number}" for number in range(60)) + " the key lies under the mat"
@@ -73,7 +73,7 @@ async def test_nothing_stays_of_a_text_that_expired(
     memory: ChromaDBVectorMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await memory.add(text(LONG, id="long", kind="long"), ttl=60)
-    monkeypatch.setattr("callboard.memory.stores.chroma.memory._now", lambda: 10**13)
+    monkeypatch.setattr("callboard.memory.chroma._now", lambda: 10**13)
     assert LONG not in texts((await memory.query("the key lies under the mat")).results)
     assert len(_raw_ids(memory)) == 9
 

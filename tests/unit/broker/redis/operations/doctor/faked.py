@@ -8,7 +8,7 @@ from typing import Any, cast
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.operations.doctor import Subject
 
 
 class FakeSubject(Subject):

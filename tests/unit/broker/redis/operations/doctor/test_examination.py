@@ -10,10 +10,17 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import CommandError
-from callboard.broker.redis.operations.doctor import Finding, Level, Report, all_checks, examine
-from callboard.broker.redis.operations.doctor.examination import _made
-from callboard.broker.redis.operations.doctor.finding import info, some
-from callboard.broker.redis.operations.doctor.subject import Subject
+from callboard.broker.redis.operations.doctor import (
+    Finding,
+    Level,
+    Report,
+    Subject,
+    _made,
+    all_checks,
+    examine,
+    info,
+    some,
+)
 from tests.helpers.server_driver import ServerDriver, posting, topic
 from tests.unit.broker.redis.servers import server_url
 

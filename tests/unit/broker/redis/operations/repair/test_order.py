@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from callboard.broker.redis.operations.repair.order import SORTED_AT_ONCE, misplaced
+from callboard.broker.redis.operations.repair import SORTED_AT_ONCE, misplaced
 
 LENGTH = 3 * SORTED_AT_ONCE
 IN_ORDER = [f"topic:t{i % 3} {1000 + i // 2}-{i % 2}" for i in range(LENGTH)]

@@ -1,0 +1,8 @@
+"""AG2's patterns: group chats whose agents hand over to each other by rules. Everything is loaded when it is first used."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+# Names and where they live: __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

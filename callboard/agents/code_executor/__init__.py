@@ -1,1 +1,0 @@
-"""The agent that runs code, and may write it with a model."""

@@ -1,8 +1,0 @@
-"""The bases of agents, teams and termination conditions, with the names that AutoGen gives them in this place."""
-
-from __future__ import annotations
-
-import lazy_loader
-
-# Names and where they live: __init__.pyi.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,0 @@
-"""Messages as bytes, and what is refused before they are read."""

@@ -1,0 +1,273 @@
+"""The doctor: makes the checks on one subject and reports what they find. A server out of reach is a finding too."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Any
+
+from callboard.broker.errors import (
+    BrokerError,
+    CommandError,
+    ConnectionLostError,
+    LayoutError,
+    OverloadedError,
+    ServerUnavailableError,
+    WritesRefusedError,
+    is_refused_right,
+)
+from callboard.broker.redis.client.blocking import info_fields
+from callboard.broker.redis.client.transport import RedisTransport
+
+from .inspect import overview
+from .repair import Fault, find
+from .views import Overview
+
+__all__ = ["Finding", "Level", "Report", "all_checks", "examine", "unreachable"]
+
+
+OF_DAMAGE = ("WRONGTYPE", "user_function")
+"""What the server says of a key of the wrong type, and of a function that can't go on with what it has read."""
+
+
+class Subject:
+    """A server and a namespace under examination; nothing is changed.
+
+    Attributes:
+        transport: the connection.
+    """
+
+    def __init__(self, transport: RedisTransport) -> None:
+        self.transport = transport
+        self.settings = transport.settings
+        self._info: dict[str, str] | None = None
+        self._overview: Overview | None = None
+        self._faults: tuple[Fault, ...] | None = None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether it is the stand-in server of memory:// URLs, which has no settings to look at."""
+        return self.transport.endpoint.scheme == "memory"
+
+    async def command(self, *arguments: Any) -> Any:
+        """Runs a command."""
+        return await self.transport.admin.command(*arguments)
+
+    async def of(self, command: str, suffix: str, *arguments: Any) -> Any:
+        """Runs a command on a key of the namespace."""
+        return await self.command(command, self.transport.keys.of(suffix), *arguments)
+
+    async def info(self) -> Mapping[str, str]:
+        """The fields of INFO; empty where the server has none."""
+        if self._info is None:
+            self._info = {} if self.is_in_memory else info_fields(await self.command("INFO"))
+        return self._info
+
+    async def setting(self, name: str) -> str | None:
+        """A setting of the server; None: it does not say, or the user may not ask."""
+        try:
+            flat = await self.command("CONFIG", "GET", name)
+        except CommandError:
+            return None
+        return _text(flat[1]) if len(flat) > 1 else None
+
+    async def now_ms(self) -> int:
+        """The server's time."""
+        seconds, micros = await self.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def overview(self) -> Overview:
+        """How the namespace stands."""
+        if self._overview is None:
+            self._overview = await overview(self.transport)
+        return self._overview
+
+    async def faults(self) -> tuple[Fault, ...]:
+        """The faults inside the namespace."""
+        if self._faults is None:
+            self._faults = await find(self.transport)
+        return self._faults
+
+
+class Level(enum.StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """0 is the best."""
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        level: how bad it is.
+        what: what was found, in one sentence.
+        why: why it matters, "" when all is well.
+        do: what to do, with the command, "" when nothing has to be done.
+        check: the check that found it; filled in by `examine`.
+    """
+
+    level: Level
+    what: str
+    why: str = ""
+    do: str = ""
+    check: str = ""
+
+
+CHECKS: Final = ("server_checks", "work_checks")
+"""Modules with checks: a function `examine_<name>` is a check, `ORDER_OF_<NAME>` its place among all."""
+
+Examine = Callable[[Subject], Awaitable[Sequence[Finding]]]
+
+
+def all_checks() -> Mapping[str, Examine]:
+    """All checks by name, in the order in which they are made."""
+    # Found by name, since the checks import this module.
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in CHECKS]
+    named = {
+        (
+            vars(module)[f"ORDER_OF_{name.removeprefix('examine_').upper()}"],
+            name.removeprefix("examine_"),
+        ): check
+        for module in modules
+        for name, check in vars(module).items()
+        if name.startswith("examine_")
+    }
+    return {name: named[order, name] for order, name in sorted(named)}
+
+
+async def examine(transport: RedisTransport) -> Report:
+    """Makes all checks, one after the other. Changes nothing."""
+    subject = Subject(transport)
+    findings: list[Finding] = []
+    unreachable = await _reach(subject)
+    if unreachable is not None:
+        findings.append(unreachable)
+    else:
+        for name, check in all_checks().items():
+            findings += [replace(finding, check=name) for finding in await _made(check, subject)]
+    return Report(
+        server=transport.endpoint.shown,
+        namespace=transport.keys.namespace,
+        findings=tuple(findings),
+    )
+
+
+async def _reach(subject: Subject) -> Finding | None:
+    try:
+        await subject.command("PING")
+    except WritesRefusedError:  # even of this; what it tells of itself is looked at all the same
+        return None
+    except CommandError as refused:
+        if not str(refused).startswith(("NOPERM", "ERR")):
+            return unreachable(str(refused))
+    except BrokerError as lost:
+        return unreachable(str(lost))
+    return None
+
+
+def unreachable(why: str) -> Finding:
+    """The finding that there is no server to look at."""
+    finding = error(
+        f"the server can't be used: {' '.join(why.split())}",
+        "no message is published or handled while it stays away; what is in it is safe as far as its file is",
+        "check the URL, the password, and that the server runs: redis-cli -u <url> PING",
+    )
+    return replace(finding, check="connection")
+
+
+async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
+    try:
+        return await check(subject)
+    except WritesRefusedError as refused:
+        return [info(f"this could not be checked: {refused}", do="see persistence: then run doctor again")]
+    except (ServerUnavailableError, ConnectionLostError) as lost:
+        return [unreachable(str(lost))]
+    except LayoutError:  # a check of its own tells of it, once
+        return []
+    except OverloadedError as refused:
+        return [info(f"this could not be checked: {refused.reason}", do="see memory: then run doctor again")]
+    except BrokerError as refused:
+        # A refused right may come out of a function, too. And a user need not have all that checks would like to use.
+        if not is_refused_right(str(refused)) and any(words in str(refused) for words in OF_DAMAGE):
+            return [_unreadable(refused)]
+        rules = f"`callboard acl operator --namespace {subject.transport.keys.namespace}`"
+        return [
+            info(
+                f"this could not be checked: {refused}", do=f"run doctor as a user with the rules of {rules}"
+            )
+        ]
+    except ValueError as wrong:
+        return [_unreadable(wrong)]
+
+
+def _unreadable(why: Exception) -> Finding:
+    """The finding that a key holds what nothing of ours has written."""
+    return error(
+        f"this could not be checked: {why}",
+        "a key of the namespace was changed by hand: it is of another type, or holds what can't be read",
+        "callboard repair mends what it can; docs/keys.md says what each key holds",
+    )
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The findings of all checks.
+
+    Attributes:
+        server: URL without its password.
+        namespace: what was looked at.
+        findings: in the order of the checks.
+    """
+
+    server: str
+    namespace: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Level:
+        """The worst level among the findings."""
+        return max(
+            (finding.level for finding in self.findings), key=lambda level: level.rank, default=Level.OK
+        )
+
+
+def ok(what: str) -> Finding:
+    """All is well."""
+    return Finding(level=Level.OK, what=what)
+
+
+def info(what: str, why: str = "", do: str = "") -> Finding:
+    """Good to know."""
+    return Finding(level=Level.INFO, what=what, why=why, do=do)
+
+
+def warning(what: str, why: str, do: str) -> Finding:
+    """Works, and will hurt some day."""
+    return Finding(level=Level.WARNING, what=what, why=why, do=do)
+
+
+def error(what: str, why: str, do: str) -> Finding:
+    """Broken, or about to be."""
+    return Finding(level=Level.ERROR, what=what, why=why, do=do)
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """A few of the names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,489 @@
+"""Checks of the server: version, way, clocks, memory, libraries, rights; and what a crash would cost."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from callboard.broker.errors import BrokerError, CommandError, OverloadedError, ServerUnavailableError
+from callboard.broker.redis.client.blocking import is_as_it_was
+from callboard.broker.redis.client.endpoint import Endpoint, Watched
+from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, ask
+
+from .acl import KEY, RUNTIME, SAMPLES
+from .doctor import Finding, Subject, error, info, ok, some, warning
+from .namespaces import old_libraries
+
+ORDER_OF_SERVER = 10
+
+Version = tuple[int, int, int]
+Product = Literal["Redis", "Valkey"]
+
+OLDEST: Final = (7, 0, 0)
+MAINTAINED_FROM: Final = (
+    7,
+    2,
+    0,
+)  # older branches get no fixes any more; which newer ones do, their projects say
+
+
+IN_MEMORY: Final = warning(
+    "the server is the stand-in of memory:// URLs",
+    "everything is gone when this process ends, and no other process can take part",
+    "use it for tests only: give a redis:// URL, or none for the embedded server",
+)
+
+
+async def examine_server(subject: Subject) -> Sequence[Finding]:
+    """The version, and whether its branch was given up."""
+    if subject.is_in_memory:
+        return [IN_MEMORY]
+    facts = await subject.info()
+    product, version = server_of(facts)
+    shown = f"{product} {'.'.join(map(str, version))}"
+    if version < OLDEST:
+        why = "the functions that deliver messages need Redis 7.0 or Valkey"
+        return [error(f"{shown} is too old", why, "upgrade the server")]
+    running = ok(f"{shown}, {facts.get('redis_mode', 'standalone')}")
+    return [running] if version >= MAINTAINED_FROM else [running, _given_up(shown)]
+
+
+def _given_up(shown: str) -> Finding:
+    return info(
+        f"{shown} gets no fixes from its project any more",
+        "holes that were found since are open, unless your distribution has patched its build",
+        "upgrade to a version that redis.io or valkey.io lists as supported",
+    )
+
+
+def server_of(facts: Mapping[str, str]) -> tuple[Product, Version]:
+    """Product and version by the fields of INFO; Valkey names the version of Redis that it is compatible with as well."""
+    product: Product = "Valkey" if "valkey_version" in facts else "Redis"
+    text = facts.get("valkey_version") or facts.get("redis_version") or "0.0.0"
+    parts = [int("".join(filter(str.isdigit, part)) or 0) for part in text.split("-")[0].split(".")]
+    major, minor, patch = [*parts, 0, 0, 0][:3]
+    return product, (major, minor, patch)
+
+
+ORDER_OF_LATENCY = 50
+
+TRIPS = 20
+SLOW, VERY_SLOW = 5.0, 50.0  # ms
+
+
+async def examine_latency(subject: Subject) -> Sequence[Finding]:
+    """The middle one of some PINGs."""
+    taken: list[float] = []
+    for _ in range(TRIPS):
+        before = time.perf_counter()
+        await subject.command("PING")
+        taken.append((time.perf_counter() - before) * 1000)
+    taken.sort()
+    middle, worst = taken[TRIPS // 2], taken[-1]
+    shown = f"a round trip takes {middle:.2f} ms, the slowest of {TRIPS} took {worst:.2f} ms"
+    if middle < SLOW:
+        return [ok(shown)]
+    why = "each worker's turn and each publish waits for one"
+    if middle < VERY_SLOW:
+        return [info(shown, why, "run workers near the server where speed matters")]
+    return [
+        warning(shown, why, "look for a loaded network or slow commands: redis-cli --latency, SLOWLOG GET 10")
+    ]
+
+
+ORDER_OF_CLOCK = 40
+
+APART, AHEAD = 1000, 1000  # ms
+
+
+async def examine_clock(subject: Subject) -> Sequence[Finding]:
+    """How far they are apart."""
+    before = time.time() * 1000
+    server = await subject.now_ms()
+    apart = round(server - (before + time.time() * 1000) / 2)
+    if abs(apart) <= APART:
+        machine = ok(f"this machine's clock is within {APART} ms of the server's")
+    else:
+        machine = warning(
+            f"this machine's clock is {abs(apart) / 1000:.1f} s {'behind' if apart > 0 else 'ahead of'} the server's",
+            "leases and timers go by the server's clock and do not care; times in logs and `at=` from this machine are off",
+            "synchronise both clocks: timedatectl set-ntp true",
+        )
+    return [machine, await _ids(subject, server)]
+
+
+async def _ids(subject: Subject, server: int) -> Finding:
+    """Entry ids come from a clock of the namespace, which only rises."""
+    last = await subject.of("GET", "clock")
+    found = re.fullmatch(rb"(\d+)-(\d+)", last) if last else None
+    if last and not found:
+        return warning(
+            f"the namespace's clock reads {last!r}",
+            "the next message starts it anew",
+            "nothing: it mends itself",
+        )
+    ahead = int(found[1]) - server if found else 0
+    if ahead <= AHEAD:
+        return ok("the namespace's clock is not ahead of the server's")
+    return warning(
+        f"the namespace's clock is {ahead / 1000:.1f} s ahead of the server's",
+        "the server's clock was set back, or an entry was added by hand with an id of the future; order is kept, but "
+        "ids no longer tell when a message was published. Where the clock was set back, what was due by it then (delayed "
+        "messages, schedules, the end of questions, an agent's next attempt) waits until it has caught up",
+        "synchronise the server's clock; ids are right again when it has caught up",
+    )
+
+
+ORDER_OF_MEMORY = 30
+
+FULL, NEARLY = 0.95, 0.8  # parts of maxmemory
+
+
+async def examine_memory(subject: Subject) -> Sequence[Finding]:
+    """Eviction policy, and memory used against the limit."""
+    if subject.is_in_memory:
+        return []
+    facts = await subject.info()
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy == "noeviction":
+        eviction = ok("maxmemory-policy noeviction: nothing is thrown away")
+    else:
+        eviction = error(
+            f"maxmemory-policy {policy}",
+            "when memory is full the server deletes keys by itself: messages, states and leases vanish without a trace",
+            "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in its file",
+        )
+    return [eviction, _usage(facts), *_evicted(facts)]
+
+
+def _usage(facts: Mapping[str, str]) -> Finding:
+    used, limit = int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+    if not limit:
+        return info(
+            f"{megabytes(used)} used, no limit",
+            "without maxmemory the operating system kills the server when memory ends",
+            "redis-cli CONFIG SET maxmemory <bytes>: then publishers get OverloadedError and commits go on",
+        )
+    part = used / limit
+    shown = f"{megabytes(used)} of {megabytes(limit)} used ({part:.0%})"
+    if part < NEARLY:
+        return ok(shown)
+    advice = "see what waits: callboard status; raise maxmemory, add workers, or set a lower `retain`"
+    if part < FULL:
+        return warning(shown, "publishers are refused when it is full", advice)
+    return error(shown, "publishers are refused now; commits go on and make room", advice)
+
+
+def _evicted(facts: Mapping[str, str]) -> Sequence[Finding]:
+    count = int(facts.get("evicted_keys", 0))
+    if not count:
+        return []
+    return [
+        error(
+            f"{count} keys were evicted since the server started",
+            "each may have been a message, a state or a lease",
+            "set maxmemory-policy noeviction, then see what is broken: callboard repair",
+        )
+    ]
+
+
+def megabytes(number: int) -> str:
+    """A size for people."""
+    return f"{number / 1_000_000:.1f} MB"
+
+
+ORDER_OF_LIBRARIES = 65
+
+
+async def examine_libraries(subject: Subject) -> Sequence[Finding]:
+    """Names them."""
+    names = await old_libraries(subject.transport)
+    if not names:
+        return [ok("the server has no functions of other versions")]
+    return [
+        info(
+            f"the server has the functions of {len(names)} other versions of Callboard: {some(names)}",
+            "each takes about 0.6 MB; processes of two versions may be running beside each other",
+            "when all processes have this version: callboard repair --libraries --yes",
+        )
+    ]
+
+
+ORDER_OF_PERMISSIONS = 15
+
+SCRATCH = "doctor"
+DANGEROUS = ("flushall", "keys", "config|set", "shutdown", "debug", "restore", "eval")
+DANGEROUS_SAMPLES = {
+    "flushall": (),
+    "keys": ("*",),
+    "config|set": ("maxmemory", "0"),
+    "shutdown": (),
+    "debug": ("sleep", "0"),
+    "restore": (KEY, "0", "x"),
+    "eval": ("return 1", "0"),
+}
+
+
+async def examine_permissions(subject: Subject) -> Sequence[Finding]:
+    """With ACL DRYRUN where the user may run it, else by trying each command on a key of its own that expires."""
+    if subject.is_in_memory:
+        return []
+    user = await _who(subject)
+    dry = await _may_dry_run(subject, user)
+    missing = [
+        name for name in RUNTIME if not await _may(subject, user if dry else None, name, SAMPLES[name])
+    ]
+    if missing:
+        return [
+            error(
+                f"the user {user} may not run {some(missing, 12)}",
+                "a worker that connects as this user fails; a publisher needs less",
+                f"callboard acl worker --namespace {subject.transport.keys.namespace}: shows the rules to set",
+            )
+        ]
+    return [ok(f"the user {user} may run all that a worker needs"), *await _too_much(subject, user, dry)]
+
+
+async def _who(subject: Subject) -> str:
+    try:
+        name: bytes = await subject.command("ACL", "WHOAMI")
+    except CommandError:
+        return "of this connection"
+    return name.decode(errors="replace")
+
+
+async def _may_dry_run(subject: Subject, user: str) -> bool:
+    try:
+        await subject.command("ACL", "DRYRUN", user, "PING")
+    except CommandError:
+        return False
+    return True
+
+
+async def _too_much(subject: Subject, user: str, dry: bool) -> Sequence[Finding]:
+    """The commands that must not be tried: only asked where the server answers without doing it."""
+    if not dry:
+        return []
+    allowed = [name for name in DANGEROUS if await _may(subject, user, name, DANGEROUS_SAMPLES[name])]
+    if not allowed:
+        return []
+    return [
+        info(
+            f"the user {user} may also run {', '.join(allowed)}",
+            "a stolen password, or a mistake in an app, can cost the whole server",
+            f"callboard acl worker --namespace {subject.transport.keys.namespace}: a user with no more than is needed",
+        )
+    ]
+
+
+async def _may(subject: Subject, user: str | None, name: str, sample: Sequence[str]) -> bool:
+    key = subject.transport.keys.of(SCRATCH)
+    words = [*name.split("|"), *(key if word == KEY else word for word in sample)]
+    if user is not None:
+        return bool(await subject.command("ACL", "DRYRUN", user, *words) == b"OK")
+    with contextlib.suppress(CommandError, OverloadedError):
+        await subject.command("SET", key, "doctor", "PX", 10_000)
+    try:
+        await subject.command(*words)
+    except OverloadedError:
+        return True
+    except CommandError as refused:
+        return not str(refused).startswith("NOPERM")
+    return True
+
+
+ORDER_OF_PERSISTENCE = 20
+
+AOF_ON = "redis-cli CONFIG SET appendonly yes, and `appendonly yes` in its file"
+
+
+async def examine_persistence(subject: Subject) -> Sequence[Finding]:
+    """Append-only file, its syncing, snapshots, and how the last writes of them went."""
+    if subject.is_in_memory:
+        return []
+    facts = await subject.info()
+    findings = [await _file(subject, facts), *_last_writes(facts), *_since_start(facts)]
+    if facts.get("loading", "0") != "0":
+        findings.append(
+            warning(
+                "the server still loads its file",
+                "commands are refused until it has",
+                "wait, then look again",
+            )
+        )
+    return findings
+
+
+async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
+    sync = await subject.setting("appendfsync")
+    if facts.get("aof_enabled") == "1":
+        return _synced(sync)
+    save = await subject.setting("save")
+    if save:
+        return error(
+            f"no append-only file, only snapshots (save {save})",
+            "a crash loses everything since the last snapshot, acknowledged messages included",
+            AOF_ON,
+        )
+    return error(
+        "nothing is written to disk", "a crash or restart loses every message and every state", AOF_ON
+    )
+
+
+def _since_start(facts: Mapping[str, str]) -> Sequence[Finding]:
+    if not is_as_it_was(facts):
+        return []
+    return [
+        info(
+            "the append-only file was not written anew since the server began",
+            "after a crash half of a commit may stand at its end, which Redis would carry out with its next start",
+            "redis-cli BGREWRITEAOF; workers do so by themselves, unless their user may not or CALLBOARD_RENEW_FILE=0",
+        )
+    ]
+
+
+def _synced(sync: str | None) -> Finding:
+    if sync == "always":
+        return ok("append-only file, synced with every write")
+    if sync == "everysec":
+        return ok(
+            "append-only file, synced every second: a crash of the machine may cost the last second, as whole commits"
+        )
+    if sync == "no":
+        return warning(
+            "the append-only file is synced when the operating system likes (appendfsync no)",
+            "a crash of the machine may cost half a minute of commits",
+            "redis-cli CONFIG SET appendfsync everysec",
+        )
+    return info(
+        "append-only file; how often it is synced is not known", do="redis-cli CONFIG GET appendfsync"
+    )
+
+
+def _last_writes(facts: Mapping[str, str]) -> Sequence[Finding]:
+    names = {
+        "aof_last_write_status": "the last write of the append-only file",
+        "aof_last_bgrewrite_status": "the last rewrite of the append-only file",
+        "rdb_last_bgsave_status": "the last snapshot",
+    }
+    return [
+        error(
+            f"{what} failed",
+            "the server may refuse writes, and a restart would bring back an old state",
+            "look for a full disk or missing rights: df -h, and the server's log",
+        )
+        for name, what in names.items()
+        if facts.get(name, "ok") != "ok"
+    ]
+
+
+ORDER_OF_REPLICA = 60
+
+BEHIND = 10_000_000  # bytes
+SILENT = 10  # seconds
+
+
+async def examine_replica(subject: Subject) -> Sequence[Finding]:
+    """Role, replicas, and how far behind they are."""
+    if subject.is_in_memory:
+        return []
+    facts = await subject.info()
+    if facts.get("role") in ("slave", "replica"):
+        return [
+            error(
+                "this server is a replica",
+                "it refuses writes, so nothing can be published or handled here",
+                f"connect to its primary, {facts.get('master_host')}:{facts.get('master_port')}",
+            )
+        ]
+    replicas = [facts[name] for name in sorted(facts) if re.fullmatch(r"slave\d+", name)]
+    online = [replica for replica in replicas if _value(replica, "state") == "online"]
+    return [_wanted(subject, online), *(finding for one in replicas if (finding := _lagging(one, facts)))]
+
+
+def _wanted(subject: Subject, online: Sequence[str]) -> Finding:
+    shown = f"{len(online)} replicas online"
+    if online:
+        return ok(shown)
+    if subject.settings.durability == "replica":
+        return error(
+            'durability="replica" and no replica is online',
+            "every publish waits for one and fails",
+            'start a replica (redis-server --replicaof <host> <port>), or set durability to "server"',
+        )
+    return info("no replica", "when the machine is lost, so is what is in the server")
+
+
+def _lagging(replica: str, facts: Mapping[str, str]) -> Finding | None:
+    behind = int(facts.get("master_repl_offset", 0)) - int(_value(replica, "offset") or 0)
+    silent = int(_value(replica, "lag") or 0)
+    if behind < BEHIND and silent < SILENT:
+        return None
+    return warning(
+        f"the replica {_value(replica, 'ip')}:{_value(replica, 'port')} is {behind} bytes and {silent} s behind",
+        "after a failover what it had not got is lost",
+        "look at its load and network: redis-cli INFO replication",
+    )
+
+
+def _value(replica: str, name: str) -> str:
+    """A field of `ip=...,port=...,state=online,...`."""
+    found = re.search(rf"(?:^|,){name}=([^,]*)", replica)
+    return found[1] if found else ""
+
+
+ORDER_OF_SENTINELS = 61
+
+
+async def examine_sentinels(subject: Subject) -> Sequence[Finding]:
+    """Each sentinel by itself; and whether a primary that was replaced would go on taking writes."""
+    endpoint = subject.transport.endpoint
+    if subject.is_in_memory:
+        return []
+    if endpoint.watched is None:
+        return [ok("the URL names the server itself")]
+    silent, named = await _ask_all(endpoint, endpoint.watched, subject.settings.connect_timeout)
+    findings = [_agreement(named), *silent]
+    if await subject.setting("min-replicas-to-write") == "0":
+        findings.append(
+            info(
+                "the primary takes writes without a replica (min-replicas-to-write 0)",
+                "one that is cut off takes writes that will be lost, until its clients have left it",
+                "with two replicas or more: redis-cli CONFIG SET min-replicas-to-write 1, on all of them",
+            )
+        )
+    return findings
+
+
+async def _ask_all(endpoint: Endpoint, watched: Watched, timeout: float) -> tuple[list[Finding], list[str]]:
+    """What is wrong with some, and the primaries that the others name."""
+    silent, named = [], []
+    for address in watched.sentinels:
+        search, sentinel = PrimarySearch(endpoint, watched, timeout), as_server(endpoint, watched, address)
+        try:
+            search.heard(sentinel, await ask(sentinel, search))
+            named.append(search.primary().shown)
+        except BrokerError as problem:
+            reason = problem.reason if isinstance(problem, ServerUnavailableError) else str(problem)
+            silent.append(
+                warning(
+                    f"the sentinel {address} is of no use: {reason}",
+                    "with too few of them nobody takes over when the primary dies, or nobody hears of it",
+                    "start it, or correct the URL",
+                )
+            )
+    return silent, named
+
+
+def _agreement(named: Sequence[str]) -> Finding:
+    primaries = sorted(set(named))
+    if len(primaries) == 1:
+        return ok(f"{len(named)} sentinels name {primaries[0]} as the primary")
+    return error(
+        f"the sentinels name {len(primaries)} primaries: {', '.join(primaries)}",
+        "some of them are cut off from the others, and so may be what is connected to them",
+        "look at the network between them: redis-cli -p 26379 SENTINEL MASTERS",
+    )

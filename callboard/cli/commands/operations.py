@@ -1,0 +1,205 @@
+"""`callboard pause`, `resume`, `reset` and `acl`: orders to agents and topics, and users with few rights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from callboard.cli.exits import CommandFailed, bad_use
+from callboard.cli.options import Namespace, Url, split_names
+from callboard.cli.output import say
+from callboard.cli.sessions import check_topic, check_type, control_of, operator, run
+
+if TYPE_CHECKING:
+    from callboard.broker.redis.client.transport import RedisTransport
+
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODULE:APP] [TYPE | TYPE/KEY]...",
+        help="The app, for its namespace; then agent types, or single agents.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic; may be given again.")
+]
+
+
+def pause(
+    names: Names = None,
+    topic: Topics = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now", help="Interrupt what runs as well; it begins again after `resume`. Not for topics."
+        ),
+    ] = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Pause agent types, single agents, or topics.
+
+    Running handlers finish; with --now they are interrupted, nothing of them is committed, and they begin again later, where
+    results that `ctx.once` recorded are not made again. Messages are kept, and handled in their order after `callboard
+    resume`. It holds for every worker, also for those that start later. `callboard status` shows what is paused.
+
+      callboard pause counting:app counter
+      callboard pause counting:app counter/ada --topic visits
+      callboard pause --namespace counting counter --now
+
+    Exit codes: 0 paused, 2 wrong use, or one of them does not exist: then nothing is paused; 3 no server.
+    """
+    if now and topic:
+        bad_use("--now is for agents: give it without --topic")
+    _act(names or [], topic or [], url, namespace, is_pause=True, now=now)
+
+
+def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
+    """Resume agent types, agents or topics that were paused.
+
+    The messages that were kept meanwhile are handled in their order.
+
+      callboard resume counting:app counter
+      callboard resume counting:app counter/ada --topic visits
+    """
+    _act(names or [], topic or [], url, namespace, is_pause=False)
+
+
+def _act(
+    names: list[str],
+    topics: list[str],
+    url: str | None,
+    namespace: str | None,
+    *,
+    is_pause: bool,
+    now: bool = False,
+) -> None:
+    target, agents = split_names(names)
+    if not agents and not topics:
+        bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
+
+    async def work() -> None:
+        async with operator(target, url, namespace) as transport:
+            if is_pause:
+                await _check(transport, agents, topics)
+            for name in agents:
+                _tell(name, await _agent(transport, name, is_pause, now), is_pause)
+            for topic in topics:
+                _tell(f"topic {topic}", await _topic(transport, topic, is_pause), is_pause)
+
+    run(work())
+
+
+async def _check(transport: RedisTransport, agents: list[str], topics: list[str]) -> None:
+    """Refuses what does not exist, before anything is paused."""
+    for name in agents:
+        await check_type(transport, name.partition("/")[0])
+    for topic in topics:
+        await check_topic(transport, topic)
+
+
+async def _agent(transport: RedisTransport, name: str, is_pause: bool, now: bool) -> bool:
+    from callboard.broker import AgentId
+
+    control, what = control_of(transport), AgentId.from_str(name) if "/" in name else name
+    changed = await (control.pause(what, now=now) if is_pause else control.resume(what))
+    if not changed:
+        await check_type(transport, name.partition("/")[0])
+    return changed
+
+
+async def _topic(transport: RedisTransport, topic: str, is_pause: bool) -> bool:
+    control = control_of(transport)
+    changed = await (control.pause_topic if is_pause else control.resume_topic)(topic)
+    if not changed:
+        await check_topic(transport, topic)
+    return changed
+
+
+def _tell(name: str, changed: bool, is_pause: bool) -> None:
+    if is_pause:
+        say(f"{name} is paused" if changed else f"{name} was paused already")
+    else:
+        say(f"{name} goes on" if changed else f"{name} was not paused")
+
+
+def reset(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="[MODULE:APP] TYPE/KEY...", help="The app, for its namespace; then agents."),
+    ],
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Give agents their default state again. It goes before anything that is queued for them.
+
+    A message that is being handled is finished first; queued messages stay and are handled afterwards. Exit codes: 0 all
+    will be reset, 1 one of them has a reset waiting, 2 wrong use or no such agent type, 3 no server.
+
+      callboard reset counting:app counter/ada
+      callboard reset --namespace counting counter/ada counter/bob
+    """
+    from callboard.broker import AgentId
+
+    target, agents = split_names(names)
+    if not agents or any("/" not in name for name in agents):
+        bad_use("say which agents, as TYPE/KEY")
+
+    async def work() -> list[str]:
+        async with operator(target, url, namespace) as transport:
+            for name in agents:
+                await check_type(transport, name.partition("/")[0])
+            control = control_of(transport)
+            return [name for name in agents if not await control.reset(AgentId.from_str(name))]
+
+    refused = run(work())
+    for name in agents:
+        if name not in refused:
+            say(f"{name} will be reset")
+    if refused:
+        raise CommandFailed(f"a reset waits already: {', '.join(refused)}")
+
+
+def acl(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="worker, publisher or operator.")],
+    namespace: Namespace = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The user: one for each program that asks. Default: callboard-ROLE."
+        ),
+    ] = None,
+    as_file: Annotated[
+        bool, typer.Option("--file", help="As a line of the server's `aclfile`, else as a command.")
+    ] = False,
+) -> None:
+    """Print rules that confine a user of the server to a namespace.
+
+    A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters.
+    Put a password in place of PASSWORD. A publisher gets the replies to its own user only.
+
+      callboard acl worker --namespace shop
+      callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
+    """
+    from callboard.broker.redis.operations.acl import ROLES, Role, rules, user_of
+    from callboard.cli.sessions import namespace_of
+    from callboard.errors import did_you_mean
+
+    known: dict[str, Role] = {name: name for name in ROLES}
+    if role not in known:
+        bad_use(f"there is no role {role!r}. {did_you_mean(role, known)}")
+    words = [
+        "reset",
+        "on",
+        ">PASSWORD",
+        *rules(known[role], namespace_of(None, namespace), user),
+    ]
+    name = user or user_of(known[role])
+    if as_file:
+        say(f"user {name} {' '.join(words)}")
+    else:
+        import shlex
+
+        say(f"ACL SETUSER {shlex.quote(name)} {' '.join(shlex.quote(word) for word in words)}")

@@ -1,0 +1,54 @@
+"""The work of `callboard worker`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from callboard.process import frozen
+from callboard.process.loader import load_app
+from callboard.process.printer import unhindered
+from callboard.process.worker import RECYCLED, WorkerEnding, run_worker
+from callboard.runtime.runtime import RedisAgentRuntime
+
+from .exits import INTERRUPTED, bad_use
+from .output import remark
+from .sessions import check_types, nothing_to_run, run, settings_for, with_limits
+from .worker_line import WorkerLine
+
+
+def work(line: WorkerLine) -> int:
+    """Runs agents in this process until it is told to stop; returns the exit code."""
+    app = load_app(line.target, line.folder)
+    check_types(app, line.types)
+    if not app.declarations:
+        nothing_to_run(app)
+    settings = with_limits(settings_for(app, line.url, line.namespace), line.max_memory, line.max_messages)
+    if line.health_file is not None:
+        settings = replace(settings, health_file=str(_checked(line.health_file)))
+    # A supervisor puts the name in front of every line.
+    label = "" if line.watch is not None else f"{', '.join(line.types or ['all types'])}: "
+
+    async def work_until_told() -> WorkerEnding:
+        runtime = RedisAgentRuntime.from_app(
+            app,
+            settings.url,
+            namespace=settings.namespace,
+            settings=settings,
+            types=line.types or None,
+            exit_when_stuck=True,
+        )
+        with frozen():
+            return await run_worker(
+                runtime, grace=line.grace, watch=line.watch, announce=lambda text: remark(f"{label}{text}")
+            )
+
+    codes = {WorkerEnding.DRAINED: 0, WorkerEnding.RECYCLED: RECYCLED, WorkerEnding.AT_ONCE: INTERRUPTED}
+    with unhindered():
+        return codes[run(work_until_told())]
+
+
+def _checked(health_file: Path) -> Path:
+    if not health_file.parent.is_dir():
+        bad_use(f"--health-file {health_file}: there is no folder {health_file.parent}")
+    return health_file

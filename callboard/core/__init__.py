@@ -1,0 +1,1 @@
+"""The programming model: agents, handlers, contexts, state, subscriptions, and the protocol of the runtime."""

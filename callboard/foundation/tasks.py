@@ -1,0 +1,81 @@
+"""Work beside other work: something that goes on beside a block, and calls that may block, in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+
+@contextlib.asynccontextmanager
+async def meanwhile(work: Coroutine[Any, Any, object], name: str) -> AsyncIterator[None]:
+    """Runs `work` in a task of its own while the block runs, then cancels it.
+
+    Args:
+        work: What goes on meanwhile.
+        name: Of its task.
+
+    Raises:
+        Exception: What the work failed with; it is raised when the block has ended.
+    """
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+T = TypeVar("T")
+
+
+async def in_thread(name: str, call: Callable[[], T]) -> T:
+    """Run a function in a thread of its own.
+
+    Not in the loop's pool: functions that hang would fill it, block other users of the pool, and keep the process from
+    ending. It sees the context variables of the caller. When the caller is cancelled the thread goes on.
+
+    Args:
+        name: Of the thread, for people who look at threads.
+        call: The function.
+
+    Returns:
+        What it returned.
+
+    Raises:
+        BaseException: What it raised.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = context.run(call)
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
+            error = raised
+        try:
+            loop.call_soon_threadsafe(_settle, done, result, error)
+        except RuntimeError:
+            return  # the loop is closed: no caller waits any more
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
+
+
+def _settle(done: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, StopIteration):
+        done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
+    else:
+        done.set_exception(error)

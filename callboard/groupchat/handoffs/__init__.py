@@ -1,1 +1,0 @@
-"""Who is handed over to, and when: conditions and targets, with AG2's names."""

@@ -1,4 +1,0 @@
-from .runtime import CallboardRuntime as CallboardRuntime
-from .shared_team import SharedTeam as SharedTeam
-
-__all__: list[str]

@@ -1,1 +1,0 @@
-"""Documents in long-term memory: cutting them into pieces, and importing the pieces into a store."""

@@ -1,1 +1,0 @@
-"""Embedders: they turn texts into vectors. One module for each; `base` has the interface, `default` chooses one."""

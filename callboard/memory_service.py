@@ -1,0 +1,613 @@
+"""Long-term memory over the bus: the memory of an agent, the messages, and the service that owns the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, Unpack
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callboard.broker.codec import message
+from callboard.broker.ids import AgentId, TopicId, derived_id
+from callboard.broker.remote_errors import register_error
+from callboard.core.agent import BaseAgent
+from callboard.core.context import MessageContext
+from callboard.core.declaration import AgentOptions, AgentSettings
+from callboard.core.handlers import RoutedAgent, event, rpc
+from callboard.memory.base import MemoryContent
+from callboard.memory.chroma import ChromaDBVectorMemory
+from callboard.memory.chroma_config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
+from callboard.memory.embedders import Batches, BatchingEmbedder, Embedder
+from callboard.memory.errors import LongTermMemoryError, MemorySettingError
+from callboard.memory.local_embedders import default_embedder
+from callboard.memory.stores import (
+    Filter,
+    MemoryStats,
+    MemoryStore,
+    Search,
+    check_k,
+    check_threshold,
+    check_ttl,
+    record_of,
+)
+
+from .memory import errors as memory_errors
+
+if TYPE_CHECKING:
+    from callboard.core.declaration import AgentDeclaration
+    from callboard.core.protocol import AgentRuntime
+    from callboard.runtime.execution import Execution
+
+    from .app import App
+
+__all__ = ["MemoryServiceClient", "memory_service"]
+
+
+DEFAULT_TYPE = "memory"
+
+
+class MemoryServiceClient(MemoryStore):
+    """A memory that a memory service keeps, reached over the bus; see `memory_service`.
+
+    Inside a handler, additions, deletions and `clear` belong to the handler's commit: they leave with it, in order and
+    as one message, or not at all when the handler fails; they are carried out once although the handler, or the
+    service, runs again. Outside of handlers everything is a request, which returns when it is done; additions at the
+    same time go together.
+
+    Queries are requests and go before changes that wait: they see what is stored when they come, which is at least
+    every change whose call has returned outside of a handler. With `in_order` a query waits for all changes that were
+    sent to this memory before it, those of earlier commits among them.
+
+    Args:
+        owner: The agent whose memory it is, or a runtime.
+        agent: Whose memory, such as "writer/default"; None: the owner's, or "default" for a runtime. Agents that name
+            the same share it.
+        service: The type of the memory service.
+        k: Most results of a query; None: as the service is configured.
+        score_threshold: Lowest score; None: as the service is configured.
+        ttl: Seconds after which additions are forgotten; None: as the service is configured.
+        in_order: Whether queries wait for the changes that were sent before them.
+
+    Raises:
+        MemorySettingError: A value can't work (a ValueError).
+    """
+
+    def __init__(
+        self,
+        owner: BaseAgent | AgentRuntime,
+        agent: str | None = None,
+        *,
+        service: str = DEFAULT_TYPE,
+        k: int | None = None,
+        score_threshold: float | None = None,
+        ttl: float | None = None,
+        in_order: bool = False,
+    ) -> None:
+        register_memory_errors()
+        self._owner = owner
+        self._agent = agent
+        self._service = service
+        self._k = check_k(k)
+        self._score_threshold = check_threshold(score_threshold)
+        self._ttl = check_ttl(ttl)
+        self._in_order = in_order
+        self._gathered = GatheredChanges(self._ask)
+
+    @property
+    def agent(self) -> str:
+        """The agent whose memory it is."""
+        if self._agent is not None:
+            return self._agent
+        return str(self._owner.id) if isinstance(self._owner, BaseAgent) else "default"
+
+    async def _add(self, contents: Sequence[MemoryContent], ttl: float | None) -> list[str]:
+        pending = self._of_handler()
+        named: list[MemoryContent] = []
+        ids: list[str] = []
+        for content in contents:
+            # Made into a record here and not only in the service, so that the caller learns what is wrong with it.
+            id = record_of(content).id  # noqa: A001
+            if pending is not None and (content.metadata or {}).get("id") is None:
+                id = pending.next_id()  # noqa: A001
+            ids.append(id)
+            named.append(_named(content, id))
+        await self._change(additions_of(named, self._ttl if ttl is None else ttl), pending)
+        return ids
+
+    async def _find(self, search: Search) -> list[MemoryContent]:
+        message = MemoryQuery(
+            text=search.text,
+            k=self._k if search.k is None else search.k,
+            score_threshold=self._score_threshold
+            if search.score_threshold is None
+            else search.score_threshold,
+            where=_plain(search.where),
+        )
+        found = await self._look(message)
+        return list(found.results)
+
+    async def ids(self, where: Filter | None = None) -> list[str]:
+        found = await self._look(MemoryIdsQuery(where=_plain(where)))
+        return list(found.ids)
+
+    async def delete(self, ids: Sequence[str] = (), *, where: Filter | None = None) -> None:
+        await self._change([Delete(ids=list(ids), where=_plain(where))], self._of_handler())
+
+    async def clear(self) -> None:
+        await self._change([Clear()], self._of_handler())
+
+    async def stats(self) -> MemoryStats:
+        found = await self._look(MemoryStatsQuery())
+        stats: MemoryStats = found.collections[0]
+        return stats
+
+    async def all_stats(self) -> list[MemoryStats]:
+        """The stats of every collection of the service's store, by name."""
+        found = await self._look(MemoryStatsQuery(everything=True))
+        return list(found.collections)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the service has it all."""
+
+    @property
+    def _runtime(self) -> AgentRuntime:
+        return self._owner.runtime if isinstance(self._owner, BaseAgent) else self._owner
+
+    def _of_handler(self) -> HandlerChanges | None:
+        """The changes of the handler that this is called in; None where no commit would take them along."""
+        from callboard.runtime.execution import running
+        from callboard.runtime.runtime import RedisAgentRuntime
+
+        runtime = self._runtime
+        execution = running(runtime.transport) if isinstance(runtime, RedisAgentRuntime) else None
+        if execution is None:
+            return None
+        return HandlerChanges.of(runtime, execution, (self._service, self.agent))
+
+    async def _change(self, changes: list[Change], pending: HandlerChanges | None) -> None:
+        if pending is None:
+            await self._gathered.send(changes)
+        else:
+            pending.changes += changes
+
+    async def _look(self, message: Any) -> Any:
+        """Ask without waiting for changes, unless they are to be waited for."""
+        return await self._ask(message, "" if self._in_order else QUERIES)
+
+    async def _ask(self, message: Any, side: str = "") -> Any:
+        from callboard.runtime.execution import current
+
+        execution = current.get()
+        sender = None if execution is None or execution.is_over else execution.agent_id
+        return await self._runtime.send_message(
+            message, AgentId(f"{self._service}{side}", self.agent), sender=sender
+        )
+
+
+def _plain(where: Filter | None) -> dict[str, Any] | None:
+    return None if where is None else dict(where)
+
+
+def _named(content: MemoryContent, id: str) -> MemoryContent:
+    return content.model_copy(update={"metadata": {**(content.metadata or {}), "id": id}})
+
+
+T = TypeVar("T")
+
+MOST_CONTENTS: Final = 256  # in one message
+# In one message, so that it stays below a payload's limit whatever the characters are.
+MOST_CHARACTERS: Final = 100_000
+
+
+class HandlerChanges:
+    """The changes that one handler makes in one memory. They leave with the handler's commit, or never.
+
+    Attributes:
+        target: type of the memory service, and the agent whose memory it is.
+        changes: in the order in which they were made.
+    """
+
+    def __init__(self, runtime: AgentRuntime, execution: Execution, target: tuple[str, str]) -> None:
+        self.target = target
+        self.changes: list[Change] = []
+        self._runtime = runtime
+        self._activation = execution
+        self._count = 0
+
+    @classmethod
+    def of(cls, runtime: AgentRuntime, execution: Execution, target: tuple[str, str]) -> HandlerChanges:
+        """The changes of a handler in a memory: one object, so that all of them keep their order."""
+        for known in execution.before_commit:
+            if isinstance(known, cls) and known.target == target:
+                return known
+        changes = cls(runtime, execution, target)
+        execution.before_commit.append(changes)
+        return changes
+
+    def next_id(self) -> str:
+        """The id of the next record that this handler adds: the same in every attempt at its message.
+
+        A worker may die after its commit and before it has seen the answer, or be fenced while its message is handled
+        elsewhere: what both attempts add gets the same ids, and the second one only writes the same records again.
+        """
+        self._count += 1
+        where = "\0".join((str(self._activation.agent_id), *self.target))
+        return derived_id(self._activation.message_id, where, self._count, b"memory")
+
+    async def __call__(self) -> None:
+        """Publish the changes; awaited before the commit, so that they belong to it."""
+        changes, self.changes = self.changes, []
+        service, agent = self.target
+        for changed in messages_of(changes):
+            await self._runtime.publish_message(
+                changed, TopicId(f"{service}:{TOPIC}", agent), sender=self._activation.agent_id
+            )
+
+
+class GatheredChanges:
+    """Changes outside of handlers: while one request is under way, the next one gathers.
+
+    One request at a time also keeps them in order: the service handles two requests that are under way at once in the
+    order in which they reach the server, which need not be the order of the calls.
+
+    Args:
+        ask: Makes a request to the service.
+    """
+
+    def __init__(self, ask: Callable[[MemoryChanges], Awaitable[Any]]) -> None:
+        self._ask = ask
+        self._batches = Batches[list[Change], None](self._send)
+
+    async def send(self, changes: list[Change]) -> None:
+        """Send changes, and wait until they are carried out."""
+        await self._batches.add(changes)
+
+    async def _send(self, batch: list[list[Change]]) -> list[None]:
+        for changed in messages_of(change for changes in batch for change in changes):
+            await self._ask(changed)
+        return [None] * len(batch)
+
+
+def messages_of(changes: Iterable[Change]) -> list[MemoryChanges]:
+    """Changes in messages, in order, each small enough to be sent."""
+    groups = _grouped(changes, lambda change: change.contents if isinstance(change, Add) else [])
+    return [MemoryChanges(changes=group) for group in groups]
+
+
+def additions_of(contents: Iterable[MemoryContent], ttl: float | None) -> list[Change]:
+    """Contents as changes, each small enough for one message."""
+    return [Add(contents=group, ttl=ttl) for group in _grouped(contents, lambda content: [content])]
+
+
+def _grouped(items: Iterable[T], contents_of: Callable[[T], list[MemoryContent]]) -> list[list[T]]:
+    groups: list[list[T]] = []
+    count = size = 0
+    for item in items:
+        contents = contents_of(item)
+        length = sum(len(content.text) for content in contents)
+        count, size = count + len(contents), size + length
+        if not groups or count > MOST_CONTENTS or size > MOST_CHARACTERS:
+            groups.append([])
+            count, size = len(contents), length
+        groups[-1].append(item)
+    return groups
+
+
+TOPIC = "memory"
+"""The topic of changes, behind the service's type: `<type>:memory`."""
+
+QUERIES = ".queries"
+"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Add(_Message):
+    """Remember these; each has an id in its metadata. `ttl` is in seconds."""
+
+    kind: Literal["add"] = "add"
+    contents: list[MemoryContent]
+    ttl: float | None = None
+
+
+class Delete(_Message):
+    """Forget records by id, and those whose metadata fit."""
+
+    kind: Literal["delete"] = "delete"
+    ids: list[str] = Field(default_factory=list)
+    where: dict[str, Any] | None = None
+
+
+class Clear(_Message):
+    """Forget everything."""
+
+    kind: Literal["clear"] = "clear"
+
+
+Change = Add | Delete | Clear
+
+
+@message(name="callboard.memory.changes")
+class MemoryChanges(_Message):
+    """Additions and deletions, to be carried out in this order."""
+
+    changes: list[Annotated[Change, Field(discriminator="kind")]]
+
+
+@message(name="callboard.memory.query")
+class MemoryQuery(_Message):
+    """A query; see `MemoryStore.query`."""
+
+    text: str
+    k: int | None = None
+    score_threshold: float | None = None
+    where: dict[str, Any] | None = None
+
+
+@message(name="callboard.memory.found")
+class MemoryFound(_Message):
+    """The results of a query, the best first."""
+
+    results: list[MemoryContent]
+
+
+@message(name="callboard.memory.ids_query")
+class MemoryIdsQuery(_Message):
+    """A question for the ids of records."""
+
+    where: dict[str, Any] | None = None
+
+
+@message(name="callboard.memory.ids")
+class MemoryIds(_Message):
+    """The ids of records."""
+
+    ids: list[str]
+
+
+@message(name="callboard.memory.stats_query")
+class MemoryStatsQuery(_Message):
+    """A question for the stats of this collection, or of every one of the store."""
+
+    everything: bool = False
+
+
+@message(name="callboard.memory.stats")
+class MemoryStatsList(_Message):
+    """The stats of collections."""
+
+    collections: list[MemoryStats]
+
+
+def register_memory_errors() -> None:
+    """Let the errors of long-term memory come back from the service as themselves. Safe to repeat."""
+    register_error(
+        *(
+            value
+            for value in vars(memory_errors).values()
+            if isinstance(value, type) and issubclass(value, LongTermMemoryError)
+        )
+    )
+
+
+DEFAULT_PATH = Path(".callboard/memory")
+MOST_AT_ONCE = 32  # memories that one process changes at once
+LOCK_PATIENCE = 30.0  # seconds that a service waits for the one it replaces to let go of the folder
+
+
+class MemoryService(RoutedAgent):
+    """The agent that remembers and finds for another agent, which its key names, such as "writer/default".
+
+    Changes of one memory are carried out in the order in which they were sent. Every change can be carried out twice
+    without harm, because records have ids: a service that dies after it has written, and before its commit, handles the
+    message again and writes the same records.
+
+    A memory has a second agent of this class, of the type `<type>.queries`, in the same process. It looks things up while
+    the first one works off changes: a query waits neither behind them nor for a place among them.
+
+    Args:
+        stores: The stores of this process.
+    """
+
+    def __init__(self, stores: SharedStores) -> None:
+        super().__init__("remembers and finds for other agents")
+        self._stores = stores
+        self._opened: MemoryStore | None = None
+
+    @event
+    async def on_changes(self, message: MemoryChanges, ctx: MessageContext) -> None:
+        """Changes that agents made in their handlers."""
+        await self._apply(message.changes)
+
+    @rpc
+    async def on_changes_now(self, message: MemoryChanges, ctx: MessageContext) -> MemoryIds:
+        """Changes made outside of handlers; the reply has the ids that were added."""
+        return MemoryIds(ids=await self._apply(message.changes))
+
+    @rpc
+    async def on_query(self, message: MemoryQuery, ctx: MessageContext) -> MemoryFound:
+        """The results of a query."""
+        found = await self._memory().query(
+            message.text, k=message.k, score_threshold=message.score_threshold, where=message.where
+        )
+        return MemoryFound(results=found.results)
+
+    @rpc
+    async def on_ids(self, message: MemoryIdsQuery, ctx: MessageContext) -> MemoryIds:
+        """The ids of records."""
+        return MemoryIds(ids=await self._memory().ids(message.where))
+
+    @rpc
+    async def on_stats(self, message: MemoryStatsQuery, ctx: MessageContext) -> MemoryStatsList:
+        """The stats of this collection, or of all."""
+        memory = self._memory()
+        stats = await memory.all_stats() if message.everything else [await memory.stats()]
+        return MemoryStatsList(collections=stats)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await self._stores.give_back(self.id.key)
+
+    async def _apply(self, changes: Sequence[Change]) -> list[str]:
+        added: list[str] = []
+        memory = self._memory()
+        for change in _joined(changes):
+            if isinstance(change, Add):
+                added += await memory.add_many(change.contents, ttl=change.ttl)
+            elif isinstance(change, Delete):
+                await memory.delete(change.ids, where=change.where)
+            else:
+                await memory.clear()
+        return added
+
+    def _memory(self) -> MemoryStore:
+        if self._opened is None:
+            # Made here and not with the agent, which has its key only now.
+            self._opened = self._stores.take(self.id.key)
+        return self._opened
+
+
+class ServiceFactory:
+    """Makes the agents of a memory service.
+
+    Attributes:
+        embedder: Returns what makes the vectors; None: the service has a store of its own kind.
+
+    Args:
+        open_store: Makes the store of a memory.
+        embedder: As the attribute.
+    """
+
+    def __init__(
+        self, open_store: Callable[[str], MemoryStore], embedder: Callable[[], Embedder] | None = None
+    ) -> None:
+        self.embedder = embedder
+        self._stores = SharedStores(open_store)
+
+    def __call__(self) -> MemoryService:
+        return MemoryService(self._stores)
+
+
+def memory_service(
+    app: App,
+    path: str | Path | None = None,
+    *,
+    config: ChromaDBVectorMemoryConfig | None = None,
+    embedder: Embedder | None = None,
+    store: Callable[[str], MemoryStore] | None = None,
+    type: str = DEFAULT_TYPE,
+    **settings: Unpack[AgentOptions],
+) -> AgentDeclaration:
+    """Give an app a memory: declare the agent type that owns the store.
+
+    It runs in one process, unless `config` names a Chroma server. Agents reach it with `MemoryServiceClient`.
+
+    Args:
+        app: The app.
+        path: Folder of the store; None: .callboard/memory.
+        config: Where the store is and what applies to all memories, instead of `path`; its `agent` and
+            `collection_name` are chosen for each agent that uses it.
+        embedder: Makes the vectors; None: the default model, loaded when it is first needed.
+        store: Makes the store of an agent such as "writer/default", instead of all of the above; None: Chroma's.
+        type: The agent type.
+        **settings: The fields of AgentSettings, such as `retry=RetryPolicy(outage=3600.0)`: for how long changes wait
+            for a Chroma server that can't be reached.
+
+    Returns:
+        The declaration.
+
+    Raises:
+        AgentDeclarationError: There is no such setting (a TypeError).
+        DuplicateAgentTypeError: The app has that type already (a ValueError).
+        MemorySettingError: Two arguments are given that exclude each other (a ValueError).
+    """
+    if config is not None and path is not None:
+        raise MemorySettingError("path", repr(str(path)), "left out where config says where the store is")
+    if store is not None and any(given is not None for given in (path, config, embedder)):
+        raise MemorySettingError("store", repr(store), "given without path, config and embedder")
+    register_memory_errors()
+    factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
+    # Fewer than all places of a process: the others are for queries.
+    limits = AgentSettings.of({"concurrency": MOST_AT_ONCE, **settings})
+    declaration = app.register(
+        type, factory, expected_class=MemoryService, subscriptions=[f"{type}:{TOPIC}"], settings=limits
+    )
+    app.register(f"{type}{QUERIES}", factory, expected_class=MemoryService, settings=limits, beside=type)
+    return declaration
+
+
+def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
+    """What makes the vectors of a memory service; None: it is not known."""
+    factory = declaration.factory
+    return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
+
+
+def _chroma(
+    app: App, path: str | Path | None, config: ChromaDBVectorMemoryConfig | None, embedder: Embedder | None
+) -> ServiceFactory:
+    """Makes agents whose stores are in Chroma."""
+    settings = config or PersistentChromaDBVectorMemoryConfig(
+        persistence_path=path or DEFAULT_PATH, lock_patience=LOCK_PATIENCE
+    )
+    settings = replace(settings, collection_name=None, namespace=_namespace(settings, app))
+
+    @cache
+    def shared() -> BatchingEmbedder:
+        # One for all agents of this type, and made in the process that runs them: the default one may not be there in
+        # the process that only declares the service.
+        return BatchingEmbedder(embedder or default_embedder())
+
+    def open_chroma(agent: str) -> MemoryStore:
+        return ChromaDBVectorMemory(replace(settings, agent=agent), shared(), query_embedder=shared().queries)
+
+    return ServiceFactory(open_chroma, shared)
+
+
+def _namespace(config: ChromaDBVectorMemoryConfig, app: App) -> str:
+    return config.namespace if config.namespace != ChromaDBVectorMemoryConfig.namespace else app.namespace
+
+
+def _joined(changes: Sequence[Change]) -> list[Change]:
+    """Changes in which neighbouring additions are one, so that they are embedded and written together."""
+    joined: list[Change] = []
+    for change in changes:
+        last = joined[-1] if joined else None
+        if isinstance(change, Add) and isinstance(last, Add) and last.ttl == change.ttl:
+            joined[-1] = Add(contents=[*last.contents, *change.contents], ttl=last.ttl)
+        else:
+            joined.append(change)
+    return joined
+
+
+class SharedStores:
+    """The stores of one process, one for each memory: who changes a memory and who looks something up share it.
+
+    Args:
+        open_store: Makes the store of a memory.
+    """
+
+    def __init__(self, open_store: Callable[[str], MemoryStore]) -> None:
+        self._open_store = open_store
+        self._opened: dict[str, tuple[MemoryStore, int]] = {}
+
+    def take(self, name: str) -> MemoryStore:
+        """The store of a memory, to be given back."""
+        store, users = self._opened.get(name) or (self._open_store(name), 0)
+        self._opened[name] = (store, users + 1)
+        return store
+
+    async def give_back(self, name: str) -> None:
+        """Let go of the store; its last user closes it."""
+        store, users = self._opened[name]
+        if users > 1:
+            self._opened[name] = (store, users - 1)
+            return
+        del self._opened[name]
+        await store.close()

@@ -1,4 +1,0 @@
-from .client import MemoryServiceClient as MemoryServiceClient
-from .service import memory_service as memory_service
-
-__all__: list[str]

@@ -1,0 +1,752 @@
+"""The steps of a run on the bus: its limits, its strategy's questions, what readers see, and marks of turns.
+
+The manager does not wait for the answer: orders have to reach it meanwhile. Another agent of its type asks, with a key of
+its own, and tells it what came of the question; then the strategy chooses anew, and has the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from callboard.agents.base import Said
+from callboard.broker import AgentId, BrokerSettings
+from callboard.broker.errors import is_outage
+from callboard.broker.redis.client.questions import InputStatus
+from callboard.core.agent import Messaging
+from callboard.core.context import ContextScope
+from callboard.core.people import OnInput, Question, asking_by, checked
+from callboard.core.questions import CheckedQuestion
+from callboard.errors import InputExpiredError, InputWithdrawnError
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
+from callboard.models.budget import UsageLedger
+from callboard.models.stores import RuntimeStore
+from callboard.runtime.control import Control
+from callboard.runtime.effects import names_in
+from callboard.runtime.execution import in_run_path
+from callboard.runtime.steps import taping
+
+from .budget import Overspent
+from .errors import ChoiceTimeoutError
+from .loop import Next, Speaking, Spoken, TurnLoop, heard_by, reached, tape_for, write_takes
+from .member import Drafts, tag_of
+from .outcome import answer_id, budget_error, failure_of, unborn_text
+from .protocol import (
+    Answer,
+    Consult,
+    Consulted,
+    CurrentRun,
+    Forget,
+    ManagerState,
+    RunBegan,
+    RunEnded,
+    RunHeld,
+    Shown,
+    Speak,
+    StartRun,
+    TimeUp,
+    Told,
+    TurnFailed,
+    asking_address,
+    asking_id,
+    consulting_id,
+    member_address,
+    parts_of,
+    path_of,
+    stream_of,
+    tell_all_of,
+)
+from .states import TurnMark
+
+if TYPE_CHECKING:
+    from callboard.core.protocol import AgentRuntime
+
+
+T = TypeVar("T")
+
+STOPPED: Final = "External termination requested"
+
+
+class Leading:
+    """Leads the runs of one conversation while one message is handled.
+
+    Args:
+        manager: Tells members and larger teams what they are to know.
+        control: Interrupts and cancels members, past their queued messages.
+        state: What is remembered.
+        loop: The turn loop.
+        teams: Names of the members that are teams.
+        settings: How long strategy and condition may take, and how far back a fork reaches.
+
+    Attributes:
+        is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
+    """
+
+    def __init__(
+        self,
+        manager: Messaging,
+        control: Control,
+        state: ManagerState,
+        loop: TurnLoop,
+        teams: frozenset[str],
+        settings: BrokerSettings,
+    ) -> None:
+        self._control = control
+        self._manager = manager
+        self._state = state
+        self._loop = loop
+        self._teams = teams
+        self._settings = settings
+        self._limiting = Limiting(manager, control)
+        self._consulting = Consulting(manager, control, loop.plan.name)
+        self.is_undone = False
+        self._before = state.context.savepoint()
+        self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
+
+    # A run begins, goes on, ends
+
+    async def begin(self, run: CurrentRun, task: Sequence[Said]) -> str:
+        """A run begins.
+
+        Returns:
+            Why it can't, in the words of the strategy; "": it has begun.
+        """
+        # guard: a fork that is not whole does not go on
+        if self._state.unborn:
+            return unborn_text(self._state.unborn)
+        messages = [message for message in task if isinstance(message, BaseChatMessage)]
+        run.first = len(self._state.thread) + len(messages)
+        self._loop.show = lambda event: self.stage.show(run, event)
+        try:
+            with in_run_path(run.path):
+                await self._in_time(self._loop.check(messages or None))
+        except (ValueError, ChoiceTimeoutError) as error:
+            return str(error)
+        self._state.run = run
+        run.budget = run.budget or self._loop.plan.budget
+        await self._limiting.begin(run)
+        self.stage.task(run, messages)
+        await self._go_on(run, self._loop.start(messages or None))
+        await reached("run begins")
+        return ""
+
+    async def hear(self, run: CurrentRun | None, member: str, answer: Answer) -> None:
+        """A member has spoken."""
+        spoken = Spoken(member, answer.turn, answer.messages, answer.is_team)
+        speaking = self._state.speaking.get(spoken.member)
+        if run is None or speaking is None or speaking.turn != spoken.turn:
+            self._hear_late(spoken)
+            return
+        self.stage.turn(run, member, answer)
+        self._loop.round_ended = partial(self._mark, run)
+        self._state.called_off.pop(member, None)
+        await self._go_on(run, self._loop.hear(spoken))
+        await reached("turn ends")
+
+    async def choose(self) -> None:
+        """The strategy chooses anew, which had asked a person."""
+        if self._state.run is not None:
+            await self._go_on(self._state.run, self._loop.choose())
+
+    async def _mark(self, run: CurrentRun, speakers: Sequence[str]) -> None:
+        """Where the conversation is after a turn, before the strategy has chosen the next one."""
+        await mark_turn(self._state, self._loop, run, self._settings.fork_turns, speakers)
+        marks = self._state.marks
+        saved = marks[-1].selection if marks else await self._loop.selection.save_state()
+        self._state.selection, self._before = dict(saved), self._state.context.savepoint()
+
+    def _hear_late(self, spoken: Spoken) -> None:
+        """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
+        called_off = self._state.called_off.get(spoken.member, [])
+        for late in called_off:
+            if late.turn == spoken.turn:
+                self._state.heard[spoken.member] = late.heard
+                self._state.called_off[spoken.member] = [one for one in called_off if one.turn > late.turn]
+
+    async def fail(self, failed: TurnFailed) -> None:
+        """The run under way has failed."""
+        await self._end(RunEnded(state="failed", error=failed))
+
+    async def exceed(self, overspent: Overspent) -> None:
+        """The run under way has used what it may."""
+        name = self._loop.plan.name
+        await self.fail(failure_of(budget_error(overspent, name), name))
+
+    async def time_up(self, run_id: str) -> None:
+        """The time of a run is over."""
+        run = self._state.run
+        if run is not None and run.run_id == run_id:
+            await self.exceed(self._limiting.time_up(run))
+
+    async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+        self._loop.show = lambda event: self.stage.show(run, event)
+        self._loop.choosing = partial(self._consulting.answers, run)
+        tape, following = tape_for(run.record), None
+        try:
+            with in_run_path(run.path), taping(tape):
+                following = await self._in_time(step)
+            await write_takes(self._manager.runtime, run.stream, tape)
+        except UnansweredError as unanswered:
+            # guard: a strategy that asks is as it was before it chose
+            self.is_undone = True
+            self._state.context.go_back(self._before)
+            await write_takes(self._manager.runtime, run.stream, tape)
+            await self._consulting.ask(run, unanswered)
+        except Exception as error:
+            # guard: an outage is waited for, and any other error ends the run
+            if is_outage(error):
+                raise
+            await self.fail(failure_of(error, self._loop.plan.name))
+        if following is not None:
+            if run.answers:
+                run.answers = {}
+            await self._follow(run, following)
+
+    async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        # What the user wrote may wait for ever, and whoever waits for the run would with it.
+        seconds = self._settings.choice_timeout
+        try:
+            return await within(seconds, step)
+        except LateError as error:
+            raise ChoiceTimeoutError(self._loop.plan.name, seconds) from error
+
+    async def _follow(self, run: CurrentRun, following: Next) -> None:
+        if following.said:
+            self.stage.said(run, following.said)
+        marks = self._state.marks
+        for name in following.resets:
+            await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
+        if following.stop is not None:
+            await self._end(RunEnded(state="completed", stop_reason=following.stop))
+        elif following.asks and run.is_stopping:
+            await self._end(RunEnded(state="completed", stop_reason=STOPPED))
+        else:
+            names = [ask.member for ask in following.asks]
+            overspent = self._limiting.ask(run, len(names))
+            if overspent is not None:
+                await self.exceed(overspent)
+            elif run.is_paused or run.is_stepping:
+                self._hold(run, names)
+            else:
+                await self._ask(run, names)
+
+    def _hold(self, run: CurrentRun, names: Sequence[str]) -> None:
+        run.held = [*run.held, *names]
+        if run.is_stepping and names:
+            self.stage.held(run, self._state.last_turn)
+
+    async def _ask(self, run: CurrentRun, members: Sequence[str]) -> None:
+        for name in members:
+            speaking = self._state.speaking[name]
+            called_off = self._state.called_off.get(name, ())
+            # guard: what came with a turn that was called off is not heard twice
+            told = {late.turn: len(self._heard(name, late)) for late in called_off}
+            speak = Speak(
+                run=run.stream,
+                turn=speaking.turn,
+                messages=list(self._heard(name, speaking)),
+                inside=run.inside,
+                told=told,
+                record=run.record,
+            )
+            to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
+            with in_run_path(run.path):
+                await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
+
+    def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
+        """What is said to a member with a turn."""
+        return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
+
+    async def _end(self, end: RunEnded) -> None:
+        run = self._state.run
+        if run is None:
+            return
+        await self._call_off(run)
+        await self._limiting.end(run)
+        self._state.run = None
+        self._state.speaking.clear()
+        if run.parent is None:
+            self.stage.ended(run, end)
+        else:
+            await self._answer(run, end)
+        await self._begin_queued()
+
+    async def _answer(self, run: CurrentRun, end: RunEnded) -> None:
+        """The larger team hears what became of its turn; one that was cancelled does not wait."""
+        parent = run.parent
+        if parent is None or end.state == "cancelled":
+            return
+        answer: Answer | TurnFailed
+        if end.error is None:
+            said = [entry.message for entry in self._state.thread[run.first :]]
+            answer = Answer(turn=parent.turn, attempt="", messages=said, is_team=True)
+        else:
+            answer = end.error.model_copy(update={"turn": parent.turn})
+        message_id = answer_id(parent.turn, run.run_id)
+        await tell_all_of(self._manager, answer, parent.manager, message_id=message_id)
+
+    async def _begin_queued(self) -> None:
+        while self._state.run is None and self._state.queued:
+            await self.start(self._state.queued.pop(0))
+
+    async def start(self, order: StartRun) -> str:
+        """A client's run begins; where the strategy refuses it, that is its end. Returns why."""
+        run = self._run_of(order)
+        problem = await self.begin(run, order.task)
+        if problem:
+            failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            self.stage.task(run, order.task)
+            self.stage.ended(run, RunEnded(state="failed", error=failed))
+        return problem
+
+    def _run_of(self, order: StartRun) -> CurrentRun:
+        me, run_id = self._manager.id, order.run_id
+        path = order.path or path_of(me, run_id)
+        return CurrentRun(
+            run_id=run_id,
+            stream=stream_of(me, run_id),
+            path=path,
+            budget=order.budget,
+            record=order.record,
+            is_stepping=order.step,
+        )
+
+    async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
+        """A run begins because it is this team's turn in a larger one; where the strategy refuses it, the turn fails."""
+        problem = await self.begin(run, heard)
+        if problem:
+            self._state.run = run
+            error = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+            await self.fail(error)
+        elif run.parent is not None:
+            self._state.asked = run.parent.turn
+
+    async def interrupt_for(self, order: StartRun) -> None:
+        """The run under way is cancelled, and this one begins before those that wait."""
+        self._state.queued = [order, *self._state.queued]
+        if self._state.run is not None:
+            await self.abort(self._state.run, True)
+
+    # Orders
+
+    async def pause(self, run: CurrentRun, now: bool) -> bool:
+        """Nobody begins to speak; `now`: who is speaking is interrupted as well."""
+        if run.is_paused and (run.is_interrupted or not now):
+            return False
+        run.is_paused = True
+        await self._tell_all(Told(what="pause", now=now))
+        if now:
+            run.is_interrupted = True
+            for agent in self._agents_speaking():
+                await self._control.pause(agent, by="team", now=True)
+        return True
+
+    async def resume(self, run: CurrentRun, now: bool) -> bool:
+        """It goes on."""
+        if not run.is_paused:
+            return False
+        await self._let_go_on(run)
+        run.is_paused = False
+        await self._tell_all(Told(what="resume"))
+        if run.is_wanted or not run.is_stepping:
+            await self._release(run)
+        return True
+
+    async def step(self, run: CurrentRun, now: bool, turn: int) -> bool:
+        """The next turn may begin, of a run that waits before each; `now`: and all that follow."""
+        if not run.is_stepping or (turn and turn != self._state.last_turn and not now):
+            return False
+        run.is_stepping = not now
+        run.is_wanted = run.is_paused
+        if run.held and not run.is_paused:
+            await self._release(run)
+            return True
+        return now
+
+    async def _release(self, run: CurrentRun) -> None:
+        run.is_wanted = False
+        held, run.held = run.held, []
+        await self._ask(run, held)
+
+    async def stop(self, run: CurrentRun, now: bool) -> bool:
+        """It ends when the turn under way has ended."""
+        run.is_stopping = True
+        if run.held or not self._state.speaking:
+            await self._end(RunEnded(state="completed", stop_reason=STOPPED))
+        return True
+
+    async def abort(self, run: CurrentRun, now: bool) -> bool:
+        """It ends now. Whoever is speaking is cancelled, in whatever process; what they say all the same is not heard."""
+        await self._end(RunEnded(state="cancelled"))
+        return True
+
+    async def abort_queued(self, run_id: str) -> bool:
+        """A task that waits is not carried out."""
+        queued = self._state.queued
+        found = [order for order in queued if order.run_id == run_id]
+        if found:
+            self._state.queued = [order for order in queued if order.run_id != run_id]
+            run = self._run_of(found[0])
+            self.stage.task(run, found[0].task)
+            self.stage.ended(run, RunEnded(state="cancelled"))
+        return bool(found)
+
+    async def _call_off(self, run: CurrentRun) -> None:
+        """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
+        for name, speaking in self._state.speaking.items():
+            if name in run.held:
+                continue
+            self._state.called_off[name] = [*self._state.called_off.get(name, ()), speaking]
+            if name in self._teams:
+                await self._manager.tell(Told(what="abort"), self._address(name))
+            else:
+                await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
+        if run.asking and self._loop.termination is not None:
+            # The turn loop does so where somebody has spoken, or is to speak.
+            await self._loop.termination.reset()
+        await self._consulting.withdraw(run)
+        await self._let_go_on(run)
+
+    async def _let_go_on(self, run: CurrentRun) -> None:
+        """Whoever was interrupted may speak again."""
+        if run.is_interrupted:
+            run.is_interrupted = False
+            for agent in self._agents_speaking():
+                await self._control.resume(agent, by="team")
+
+    async def _tell_all(self, told: Told) -> None:
+        for member in self._loop.plan.members:
+            await self._manager.tell(told, self._address(member.name))
+
+    def _agents_speaking(self) -> list[AgentId]:
+        """The members whose turn it is, but for teams: these interrupt their own members."""
+        return [self._address(name) for name in self._state.speaking if name not in self._teams]
+
+    def _address(self, member: str) -> AgentId:
+        return member_address(self._manager.id, member)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Entries that are written together."""
+
+    stream: str
+    tag: str
+    settles: str
+    since: int
+    events: list[Shown | RunHeld | RunEnded] = field(default_factory=list)
+
+
+class Stage:
+    """Collects what readers are to see, and writes it with the commit of the message that is handled.
+
+    What belongs to a nested team is a draft in the stream of the outermost one: it counts when that one has heard the
+    whole turn.
+
+    Args:
+        runtime: Writes to the streams of runs.
+        team: Address of the manager in the conversation.
+        name: The source of what the manager says.
+    """
+
+    def __init__(self, runtime: AgentRuntime, team: AgentId, name: str) -> None:
+        self._runtime = runtime
+        self._team = team
+        self._name = name
+        self._batches: list[_Batch] = []
+        self._drafts: Drafts | None = None
+
+    def task(self, run: CurrentRun, messages: Sequence[Said]) -> None:
+        """The beginning of a run, with its task; that of a nested team was seen already, where it was said."""
+        if run.parent is None:
+            began = RunBegan(team=self._team.type, conversation=self._team.key, run_id=run.run_id)
+            shown = Shown(
+                turn=(0,), source="", attempt="", messages=list(messages), is_final=True, is_task=True
+            )
+            self._add(run, shown.model_copy(update={"began": began}))
+
+    def said(self, run: CurrentRun, messages: Sequence[Said]) -> None:
+        """Something that the manager says or lets be seen."""
+        attempt = "" if self._drafts is None else self._drafts.attempt
+        self._drafts = None
+        turn = (*run.inside, 0)
+        self._add(
+            run, Shown(turn=turn, source=self._name, attempt=attempt, messages=list(messages), is_final=True)
+        )
+
+    def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
+        """What a member has said, in parts that are small enough. It takes the place of its drafts."""
+        turn = (*run.inside, answer.turn)
+        has_drafts = (answer.drafts or answer.is_team) and not run.inside
+        settles = tag_of(turn) if has_drafts else ""
+        *others, last = parts_of(answer.messages)
+        shown = Shown(turn=turn, source=member, attempt=answer.attempt, messages=last, is_final=True)
+        for part in others:
+            self._add(
+                run, shown.model_copy(update={"messages": part, "goes_on": True}), settles, answer.drafts
+            )
+            settles = ""
+        self._add(run, shown, settles, answer.drafts)
+
+    def held(self, run: CurrentRun, turn: int) -> None:
+        """It waits to be told that a turn may begin."""
+        self._add(run, RunHeld(turn=turn))
+
+    def ended(self, run: CurrentRun, end: RunEnded) -> None:
+        """The end of a run."""
+        self._add(run, end)
+
+    async def show(self, run: CurrentRun, event: BaseAgentEvent) -> None:
+        """Something that is seen at once, while the strategy chooses."""
+        if self._drafts is None:
+            self._drafts = Drafts(self._runtime, run.stream, (*run.inside, 0), self._name)
+        await self._drafts.show(event)
+
+    async def write(self) -> None:
+        """Hands everything to the commit."""
+        if self._drafts is not None:
+            await self._drafts.flush()
+        for batch in self._batches:
+            await self._runtime.write_run(
+                batch.stream, batch.events, tag=batch.tag, settles=batch.settles, since=batch.since
+            )
+        self._batches.clear()
+
+    def _add(
+        self, run: CurrentRun, entry: Shown | RunHeld | RunEnded, settles: str = "", since: int = 0
+    ) -> None:
+        tag = tag_of(run.inside)
+        last = self._batches[-1] if self._batches else None
+        if last is None or (last.stream, last.tag) != (run.stream, tag) or (settles and last.settles):
+            last = _Batch(run.stream, tag, settles, since)
+            self._batches.append(last)
+        if settles:
+            last.settles, last.since = settles, since
+        last.events.append(entry)
+
+
+class Limiting:
+    """Begins and ends what a budget needs.
+
+    Args:
+        manager: Reminds itself of the end of the time.
+        control: Takes that back.
+    """
+
+    def __init__(self, manager: Messaging, control: Control) -> None:
+        self._manager = manager
+        self._control = control
+
+    async def begin(self, run: CurrentRun) -> None:
+        """Set the limits, before anybody is asked to speak."""
+        budget = run.budget
+        if budget is None:
+            return
+        if budget.is_for_models:
+            # guard: a run's limits are there before its first request
+            await UsageLedger(RuntimeStore()).limit(
+                f"run:{names_in(run.path)[-1]}", tokens=budget.tokens, usd=budget.usd
+            )
+        if budget.seconds is not None:
+            run.timer = f"time up {run.run_id}"
+            await self._manager.tell(
+                TimeUp(run_id=run.run_id),
+                self._manager.id,
+                message_id=run.timer,
+                after=budget.seconds,
+                cancellable=True,
+            )
+
+    async def end(self, run: CurrentRun) -> None:
+        """Take back what is left."""
+        if run.timer:
+            await self._control.cancel(run.timer)
+
+    def ask(self, run: CurrentRun, turns: int) -> Overspent | None:
+        """Count turns before they are taken; a limit that does not allow them."""
+        limit = None if run.budget is None else run.budget.turns
+        if limit is not None and run.asked + turns > limit:
+            return Overspent(unit="turns", limit=limit, spent=run.asked)
+        run.asked += turns
+        return None
+
+    def time_up(self, run: CurrentRun) -> Overspent:
+        """The limit that a run has reached whose time is over."""
+        # The message that tells of it is the one that is handled: cancelling it would undo what its handler does.
+        run.timer = ""
+        seconds = (run.budget.seconds if run.budget else None) or 0.0
+        return Overspent(unit="seconds", limit=seconds, spent=seconds)
+
+
+class UnansweredError(BaseException):
+    """The strategy asks what nobody has answered yet: its choice is off, and made anew when there is an answer.
+
+    As `Suspended` does, it passes what catches exceptions.
+
+    Args:
+        name: Name of what it asks.
+        question: What it asks, checked.
+    """
+
+    def __init__(self, name: str, question: CheckedQuestion[Any]) -> None:
+        super().__init__(question.text)
+        self.name = name
+        self.question = question
+
+
+class Consulting:
+    """Asks people for a strategy.
+
+    Args:
+        manager: Tells the agent that asks.
+        control: Takes a question back.
+        source: Name of the manager, which readers see as who asks.
+    """
+
+    def __init__(self, manager: Messaging, control: Control, source: str) -> None:
+        self._manager = manager
+        self._control = control
+        self._source = source
+
+    def answers(self, run: CurrentRun) -> ContextScope[OnInput | None]:
+        """Where the strategy chooses: what it asks is answered, or UnansweredError."""
+        return asking_by(partial(_answer, run))
+
+    async def ask(self, run: CurrentRun, unanswered: UnansweredError) -> None:
+        """Has somebody ask; `Consulted` says what came of it."""
+        asked = unanswered.question
+        run.consulted += 1
+        run.asking = consulting_id(self._manager.id, run.run_id, run.consulted)
+        consult = Consult(
+            id=run.asking,
+            run=run.stream,
+            inside=run.inside,
+            source=self._source,
+            name=unanswered.name,
+            text=asked.text,
+            answer_schema=json.loads(asked.schema),
+            choices=asked.choices,
+            to=asked.to,
+            timeout=asked.timeout,
+            default=asked.default,
+            details=json.loads(asked.details or "{}"),
+        )
+        asks = asking_address(self._manager.id)
+        with in_run_path(run.path):
+            await tell_all_of(self._manager, consult, asks, message_id=run.asking, cancellable=True)
+
+    async def withdraw(self, run: CurrentRun) -> None:
+        """The run has ended: nobody is asked any more."""
+        if run.asking:
+            await self._control.cancel(run.asking)
+            run.asking = ""
+
+
+def note_answer(run: CurrentRun | None, told: Consulted) -> bool:
+    """Keeps what came of a question. Returns whether the run waits for it."""
+    # guard: only the answer that a run waits for lets it go on
+    if run is None or not told.id or run.asking != told.id:
+        return False
+    run.answers[told.name] = told
+    run.asking = ""
+    return True
+
+
+async def _answer(run: CurrentRun, question: Question) -> Any:
+    told = run.answers.get(question.name)
+    if told is None:
+        raise UnansweredError(question.name, checked(question))
+    if told.status is InputStatus.ANSWERED:
+        return checked(question).read(told.input_id, told.answer)
+    raise (InputExpiredError if told.status is InputStatus.EXPIRED else InputWithdrawnError)(told.input_id)
+
+
+async def mark_turn(
+    state: ManagerState, loop: TurnLoop, run: CurrentRun | None, most: int, speakers: Sequence[str] = ()
+) -> None:
+    """Add the mark of a turn that has ended, or of what was loaded.
+
+    Args:
+        state: What the manager remembers.
+        loop: Its turn loop.
+        run: The run that it belongs to; None: none.
+        most: How many marks are kept, the newest.
+        speakers: Who spoke.
+    """
+    asked = run.parent.turn if run is not None and run.parent is not None else 0
+    if state.context.dropped or run is None:
+        state.marks.clear()  # the logs have lost what the marks before were about
+        state.lost = max(0, asked - 1)
+    termination = None if loop.termination is None else dict(await loop.termination.save_state())
+    state.marks.append(
+        TurnMark(
+            turn=state.last_turn,
+            by=tuple(speakers),
+            run_id="" if run is None else run.run_id,
+            asked=asked,
+            thread=len(state.thread),
+            context=len(state.context),
+            turns=state.turns,
+            heard=dict(state.heard),
+            round_start=state.round_start,
+            selection=dict(await loop.selection.save_state()),
+            termination=termination,
+            called_off={name: list(turns) for name, turns in state.called_off.items() if turns},
+        )
+    )
+    if len(state.marks) > most:
+        state.marks.trim(keep=most)
+        state.lost = max(0, state.marks[0].asked - 1)
+
+
+class LateError(Exception):
+    """It has not ended in time, and was cancelled."""
+
+
+async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
+    """Awaits a coroutine for so long at most.
+
+    Most strategies and conditions decide without waiting for anything: they have ended when others would begin to wait, and
+    no timer is made for them. `asyncio.timeout` makes one each time, which takes as long as to choose.
+
+    Args:
+        seconds: How long it may wait, from when it first does.
+        step: The coroutine.
+
+    Raises:
+        LateError: It has not ended by then.
+    """
+    try:
+        waiting = step.send(None)
+    except StopIteration as ended:
+        value: T = ended.value
+        return value
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await _rest(step, waiting)
+    except TimeoutError as error:
+        if limit.expired():
+            raise LateError from error
+        raise
+
+
+@coroutine
+def _rest(step: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, T]:
+    """What is left of a coroutine that waits for something."""
+    try:
+        while True:
+            try:
+                answer = yield waiting
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's, also that it is cancelled or closed
+                waiting = step.throw(error)
+            else:
+                waiting = step.send(answer)
+    except StopIteration as ended:
+        value: T = ended.value
+        return value

@@ -1,1 +1,0 @@
-"""Graphs of members: nodes, edges, their checks, and a builder."""

@@ -1,0 +1,447 @@
+"""A run of a team in this process: members are called, and nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+
+from pydantic import BaseModel
+
+from callboard.agents.base import (
+    BaseChatAgent,
+    ChatAgent,
+    Response,
+    Said,
+    Task,
+    TaskResult,
+    Team,
+    task_messages,
+)
+from callboard.agents.errors import NoResponseError
+from callboard.conditions.base import TerminationCondition
+from callboard.core.cancellation import CancellationToken
+from callboard.messages.chat import BaseChatMessage
+from callboard.models.budget import UsageLedger, counted_here, store_of_run
+from callboard.models.errors import BudgetExceededError
+from callboard.models.stores import InMemoryStore, Store
+from callboard.runtime.effects import names_in, within
+from callboard.runtime.execution import in_run_path, run_path, speaker, speaking_as
+
+from .budget import Overspent, RunBudget, check_budget, not_limited
+from .errors import TeamBusyError, TeamNotRunError, TeamRunError, TeamTaskError
+from .loop import Ask, ConversationState, Next, SpeakerSelection, Spoken, TeamPlan, TurnLoop, is_kept
+from .outcome import budget_error, run_error, with_output
+from .states import dump_team, load_team
+
+Participant: TypeAlias = ChatAgent | Team
+Emit: TypeAlias = Callable[[Said], Awaitable[None]]
+
+
+class LocalRun:
+    """One run of a team in this process.
+
+    It goes on by itself in a task; whoever reads its messages may be slow. When the reader leaves, it is cancelled.
+
+    Args:
+        loop: The turn loop of the conversation.
+        participants: The members, by name.
+        gate: Nobody begins to speak while it is cleared.
+        token: Ends the run.
+        spending: Counts what it uses.
+    """
+
+    def __init__(
+        self,
+        loop: TurnLoop,
+        participants: dict[str, Participant],
+        gate: asyncio.Event,
+        token: CancellationToken,
+        spending: Spending,
+    ) -> None:
+        self._spending = spending
+        self._loop = loop
+        self._participants = participants
+        self._gate = gate
+        self._token = token
+        self._shown: asyncio.Queue[Said | TaskResult | BaseException] = asyncio.Queue()
+        self._kept: list[Said] = []
+
+    async def stream(
+        self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Carries out the task; yields what is said, and at last the result.
+
+        Raises:
+            ValueError: The strategy refuses the task.
+            TeamRunError: A member, the strategy or the termination condition failed (a RuntimeError).
+            asyncio.CancelledError: The token was cancelled.
+        """
+        self._loop.show = self._emit
+        with self._spending.counted():
+            running = self._token.link_future(asyncio.ensure_future(self._run(task, output_task_messages)))
+        running.add_done_callback(self._ended)
+        try:
+            while True:
+                shown = await self._shown.get()
+                if isinstance(shown, BaseException):
+                    raise shown
+                yield shown
+                if isinstance(shown, TaskResult):
+                    return
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def _ended(self, running: asyncio.Future[TaskResult]) -> None:
+        error: BaseException | None = asyncio.CancelledError() if running.cancelled() else running.exception()
+        self._shown.put_nowait(running.result() if error is None else error)
+
+    async def _run(self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool) -> TaskResult:
+        async with self._spending.limited():
+            return await self._to_the_end(task, output_task_messages)
+
+    async def _to_the_end(
+        self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool
+    ) -> TaskResult:
+        await self._loop.check(task)
+        if output_task_messages:
+            for message in task or ():
+                self._show(message)
+        following = await self._loop.start(task)
+        while following.stop is None:
+            await self._say(following)
+            # Members that wait for nothing would let nobody read, pause or cancel before the end of the run.
+            await asyncio.sleep(0)
+            await self._gate.wait()
+            self._spending.ask(len(following.asks))
+            following = await self._round(following.asks)
+        await self._say(following)
+        return TaskResult(messages=self._kept, stop_reason=following.stop)
+
+    async def _say(self, following: Next) -> None:
+        for message in following.said:
+            self._show(message)
+        for name in following.resets:
+            await reset_participant(self._participants[name], self._token)
+
+    async def _round(self, asks: Sequence[Ask]) -> Next:
+        if len(asks) == 1:
+            return await self._hear(await self._speak(asks[0]))
+        speaking = [asyncio.ensure_future(self._speak(ask)) for ask in asks]
+        try:
+            following = Next()
+            for spoken in asyncio.as_completed(speaking):
+                following = await self._hear(await spoken)
+            return following
+        finally:
+            for task in speaking:
+                task.cancel()
+            await asyncio.gather(*speaking, return_exceptions=True)
+
+    async def _hear(self, spoken: Spoken) -> Next:
+        try:
+            return await self._loop.hear(spoken) or Next()
+        except Exception as error:
+            raise run_error(error, self._loop.plan.name) from error
+
+    async def _speak(self, ask: Ask) -> Spoken:
+        participant = self._participants[ask.member]
+        try:
+            with self._spending.of(ask.member):
+                said = await speak(participant, ask.messages, self._token, self._emit)
+        except TeamRunError:
+            raise
+        except Exception as error:
+            raise run_error(error, ask.member) from error
+        is_team = isinstance(participant, Team)
+        if not is_team:
+            self._show(said[-1])
+        return Spoken(ask.member, ask.turn, said, is_team)
+
+    async def _emit(self, message: Said) -> None:
+        self._show(message)
+
+    def _show(self, message: Said) -> None:
+        self._shown.put_nowait(message)
+        if is_kept(message):
+            self._kept.append(message)
+
+
+async def speak(
+    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken, emit: Emit
+) -> list[Said]:
+    """Lets a member speak, once.
+
+    Args:
+        participant: The member.
+        messages: What was said since it last spoke.
+        token: Ends it.
+        emit: Awaited with everything that happens on the way.
+
+    Returns:
+        What happened on the way but for pieces of streamed texts, and at last what it says.
+
+    Raises:
+        NoResponseError: It said nothing (a RuntimeError).
+    """
+    said: list[Said] = []
+    if _is_plain(participant):
+        response = await participant.on_messages(messages, token)
+        for message in response.inner_messages or ():
+            await emit(message)
+            if is_kept(message):
+                said.append(message)
+        return [*said, response.chat_message]
+    async with aclosing(_items(participant, messages, token)) as items:
+        async for item in items:
+            if isinstance(item, TaskResult):
+                return list(item.messages)
+            if isinstance(item, Response):
+                return [*said, item.chat_message]
+            await emit(item)
+            if is_kept(item):
+                said.append(item)
+    raise NoResponseError(participant.name)
+
+
+def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
+    """Whether its stream is what `on_messages` returns: then none is made, which would cost more than the turn loop."""
+    stream = getattr(participant, "on_messages_stream", None)
+    return getattr(stream, "__func__", None) is BaseChatAgent.on_messages_stream
+
+
+def _items(
+    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken
+) -> AsyncGenerator[Said | Response | TaskResult, None]:
+    if isinstance(participant, Team):
+        # A team that speaks twice in a row has heard nothing new: it goes on.
+        task = list(messages) or None
+        return participant.run_stream(task=task, cancellation_token=token, output_task_messages=False)
+    return participant.on_messages_stream(messages, token)
+
+
+async def reset_participant(participant: Participant, token: CancellationToken) -> None:
+    """Lets a member be as in the beginning."""
+    if isinstance(participant, Team):
+        await participant.reset()
+    else:
+        await participant.on_reset(token)
+
+
+class ConversationHere:
+    """Runs a team in this process; see BaseGroupChat for what each method does.
+
+    Args:
+        team: The team.
+        output_content_type: What a run's last message is read as; None: it is not.
+    """
+
+    def __init__(self, team: LedTeam, output_content_type: type[BaseModel] | None = None) -> None:
+        self._team = team
+        self._output_content_type = output_content_type
+        self._participants = {participant.name: participant for participant in team.participants}
+        self._loop: TurnLoop | None = None
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._is_running = False
+        self._store = InMemoryStore()
+
+    async def run_stream(
+        self,
+        *,
+        task: Task = None,
+        cancellation_token: CancellationToken | None = None,
+        output_task_messages: bool = True,
+        budget: RunBudget | None = None,
+    ) -> AsyncGenerator[Said | TaskResult, None]:
+        """Carries out a task."""
+        messages = task_messages(task)
+        check_budget(budget)
+        if self._is_running:
+            raise TeamBusyError(self._team.name)
+        problem = not_limited(self._team.participants) if budget is not None and budget.is_for_models else ""
+        if problem:
+            raise TeamTaskError(self._team.name, problem)
+        self._is_running = True
+        token = cancellation_token or CancellationToken()
+        try:
+            spending = Spending(self._team.name, budget or self._team.plan.budget, self._store)
+            run = LocalRun(self._turn_loop(), self._participants, self._gate, token, spending)
+            async with aclosing(run.stream(messages or None, output_task_messages)) as items:
+                async for item in items:
+                    yield self._finished(item) if isinstance(item, TaskResult) else item
+        finally:
+            self._is_running = False
+
+    async def reset(self) -> None:
+        """Forgets everything."""
+        self._check_is_idle("can't be reset")
+        await self._turn_loop().reset()
+        for participant in self._participants.values():
+            await reset_participant(participant, CancellationToken())
+
+    async def pause(self) -> None:
+        """Nobody begins to speak."""
+        self._check_has_run("can't be paused")
+        self._gate.clear()
+        await self._each(lambda team: team.pause(), lambda agent: agent.on_pause(CancellationToken()))
+
+    async def resume(self) -> None:
+        """It goes on."""
+        self._check_has_run("can't be resumed")
+        await self._each(lambda team: team.resume(), lambda agent: agent.on_resume(CancellationToken()))
+        self._gate.set()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """All that team and members remember."""
+        loop = self._turn_loop()
+        states = {name: await participant.save_state() for name, participant in self._participants.items()}
+        return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over a saved state; when somebody refuses it, everybody has what they had before."""
+        self._check_is_idle("can't load a state")
+        before = await self.save_state()
+        try:
+            await self._load(state)
+        except BaseException:
+            await self._load(before)
+            raise
+
+    async def _load(self, state: Mapping[str, Any]) -> None:
+        loop = self._turn_loop()
+        states = await load_team(self._team.plan, loop.state, loop.selection, loop.termination, state)
+        for name, saved in states.items():
+            await self._participants[name].load_state(saved)
+
+    async def _each(
+        self,
+        tell_team: Callable[[Team], Awaitable[None]],
+        tell_agent: Callable[[ChatAgent], Awaitable[None]],
+    ) -> None:
+        for participant in self._participants.values():
+            await (tell_team(participant) if isinstance(participant, Team) else tell_agent(participant))
+
+    def _finished(self, result: TaskResult) -> TaskResult:
+        return with_output(result, self._output_content_type, self._team.name)
+
+    def _turn_loop(self) -> TurnLoop:
+        if self._loop is None:
+            team, state, selection = self._team, ConversationState(), self._team.new_selection()
+            selection.keep_context_in(state.context)
+            self._loop = TurnLoop(team.plan, state, selection, team.termination_condition)
+        return self._loop
+
+    def _check_is_idle(self, what: str) -> None:
+        if self._is_running:
+            raise TeamNotRunError(self._team.name, f"{what} while it is running")
+
+    def _check_has_run(self, what: str) -> None:
+        if self._loop is None:
+            raise TeamNotRunError(self._team.name, f"{what} before its first run")
+
+
+@runtime_checkable
+class LedTeam(Protocol):
+    """A team that a manager on the bus can lead: its members become actors of their own."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it can do."""
+        ...
+
+    @property
+    def plan(self) -> TeamPlan:
+        """What the turn loop has to know."""
+        ...
+
+    @property
+    def participants(self) -> Sequence[Participant]:
+        """The members."""
+        ...
+
+    @property
+    def termination_condition(self) -> TerminationCondition | None:
+        """When a run ends; each conversation has a copy."""
+        ...
+
+    def new_selection(self) -> SpeakerSelection:
+        """The strategy of a new conversation."""
+        ...
+
+
+class Spending:
+    """What one run uses. Inside a handler of the bus, or a run around it, that is counted there, too.
+
+    Args:
+        team: Name of the team.
+        budget: The most that it may use; None: no limit.
+        store: Where it is counted when nothing is around it.
+    """
+
+    def __init__(self, team: str, budget: RunBudget | None, store: Store) -> None:
+        self._team = team
+        self._budget = budget
+        self._path = within(run_path(), uuid.uuid4().hex)
+        self._ledger = UsageLedger(store_of_run() or store)
+        self._asked = 0
+        outer = speaker()
+        self._name = outer if outer.rpartition(".")[2] == team else f"{outer}.{team}".lstrip(".")
+
+    @property
+    def _run(self) -> str:
+        return names_in(self._path)[-1]
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """What is used in the `with` block counts."""
+        with in_run_path(self._path), counted_here(self._ledger.store), speaking_as(self._name):
+            yield
+
+    @contextmanager
+    def of(self, member: str) -> Iterator[None]:
+        """The same, by a member."""
+        with speaking_as(f"{self._name}.{member}"):
+            yield
+
+    @asynccontextmanager
+    async def limited(self) -> AsyncIterator[None]:
+        """Within the budget.
+
+        Raises:
+            RunBudgetExceededError: The time is over, or a request might exceed it (a RuntimeError).
+        """
+        budget = self._budget
+        if budget is not None and budget.is_for_models:
+            await self._ledger.limit(f"run:{self._run}", tokens=budget.tokens, usd=budget.usd)
+        seconds = None if budget is None else budget.seconds
+        timeout = asyncio.timeout(seconds)
+        try:
+            async with timeout:
+                yield
+        except BudgetExceededError as error:  # of who chooses speakers
+            raise run_error(error, self._team) from error
+        except TimeoutError:
+            if not timeout.expired() or seconds is None:
+                raise
+            overspent = Overspent(unit="seconds", limit=seconds, spent=seconds)
+            raise budget_error(overspent, self._team) from None
+
+    def ask(self, turns: int) -> None:
+        """Count turns before they are taken.
+
+        Raises:
+            RunBudgetExceededError: There are not so many left (a RuntimeError).
+        """
+        limit = None if self._budget is None else self._budget.turns
+        if limit is not None and self._asked + turns > limit:
+            raise budget_error(Overspent(unit="turns", limit=limit, spent=self._asked), self._team)
+        self._asked += turns

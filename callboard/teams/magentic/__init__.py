@@ -1,1 +1,0 @@
-"""What the orchestrator of a MagenticOneGroupChat asks its model, and how it reads the answers."""

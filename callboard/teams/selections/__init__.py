@@ -1,1 +1,0 @@
-"""The strategies that teams choose a speaker by, one in each file."""
