@@ -171,7 +171,8 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
         network: Code may use the network.
         env: Environment variables for the code, added to the few it gets. They are no secret from it.
         readable: Files and folders that code may read, beside the work folder, Python and the system's programs.
-        require_confinement: What must be in force, of "network", "writing", "reading", "processes"; True: all of it.
+        require_confinement: What must be in force, of "network", "writing", "reading", "processes", "memory"; True:
+            all of it.
 
     Raises:
         SettingValueError: The timeout is less than 1 s, or the module's name is no identifier (a ValueError).
