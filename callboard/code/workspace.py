@@ -92,14 +92,19 @@ READABLE = (
     ),
     *(
         f"/etc/{name}"
-        for name in ("ld.so.conf.d", "localtime", "magic", "mime.types", "os-release", "pki", "ssl/certs")
+        for name in ("ld.so.conf.d", "localtime", "magic", "mime.types", "os-release", "ssl/certs")
     ),
     *(
         f"/etc/{name}"
         for name in ("group", "host.conf", "hosts", "nsswitch.conf", "passwd", "resolv.conf", "timezone")
     ),
     *("/etc/bash.bashrc", "/etc/profile", "/etc/terminfo", "/etc/ssl/openssl.cnf"),
+    # Not all of /etc/pki: private keys of the machine are in tls/private and nssdb.
+    *(f"/etc/pki/{name}" for name in ("ca-trust", "tls/cert.pem", "tls/certs", "tls/openssl.cnf")),
 )
+#: What belongs to Python in the folder that it is installed in. The rest may be anybody's: a Python in ~/bin has the home
+#: for its folder, and a virtual environment may be a project's folder.
+PYTHONS = ("bin", "include", "lib", "lib64", "libexec", "pyvenv.cfg")
 #: Folder in the work folder for temporary files and what programs keep in a home.
 HOME = ".home"
 #: Folder in the work folder for what pip installs for functions.
@@ -157,14 +162,18 @@ def readable_paths(virtual_env: SimpleNamespace | None, added: tuple[str, ...]) 
         added: What the user adds.
     """
     python = Path(python_of(virtual_env))
-    return [
-        *READABLE,
-        sys.prefix,
-        sys.base_prefix,
-        str(python.parent.parent),
-        str(python.resolve().parent),
-        *added,
-    ]
+    installed = {Path(sys.prefix), Path(sys.base_prefix), python.resolve().parent.parent}
+    if (python.parent.parent / "pyvenv.cfg").is_file():
+        installed.add(python.parent.parent)
+    parts = [path for folder in sorted(installed) for path in _parts_of_python(folder)]
+    return [*READABLE, str(python), *parts, *added]
+
+
+def _parts_of_python(folder: Path) -> list[str]:
+    """What belongs to Python in a folder that one is installed in; all of it where conda made it for nothing else."""
+    if (folder / "conda-meta").is_dir():
+        return [str(folder)]
+    return [str(folder / name) for name in PYTHONS]
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

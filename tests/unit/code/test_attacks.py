@@ -11,8 +11,10 @@ import signal
 import socket
 import sys
 import uuid
+import venv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -364,6 +366,39 @@ async def test_secrets_outside_are_not_read(
             assert result.exit_code != 0, (command, result)
         assert (await run(executor, f"cat {outside}/data/a.csv", "sh")).output == "1,2"
         assert (await run(executor, f"echo x > {outside}/data/a.csv", "sh")).exit_code != 0
+
+
+async def _reads_no_keys_of(home: Path, folder: Path, **settings: Any) -> None:
+    """Code is run by a Python that lies in the bin of a home, and looks around in that."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_ed25519").write_text("hush")
+    async with await confined(folder, ["reading"], **settings) as executor:
+        for command in (f"cat {home}/.ssh/id_ed25519", f"ls -a {home}", f"cat {home}/.ssh/*"):
+            result = await run(executor, command, "sh")
+            assert result.exit_code != 0, (command, result)
+        assert (
+            await run(executor, "import json, sys; print(sys.executable)")
+        ).output == f"{home}/bin/python\n"
+        assert (await run(executor, "python -c 'print(7)'", "sh")).output == "7\n"
+
+
+async def test_a_python_in_the_bin_of_a_home_opens_no_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setattr(sys, "executable", str(home / "bin" / "python"))
+    await _reads_no_keys_of(home, folder)
+
+
+async def test_an_environment_that_is_a_home_opens_no_home(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    builder = venv.EnvBuilder(symlinks=True)
+    builder.create(home)
+    context = builder.ensure_directories(home)
+    context.env_exe = str(home / "bin" / "python")
+    await _reads_no_keys_of(home, folder, virtual_env_context=context)
 
 
 LOOK = (
