@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from callboard.code.launcher import CANCELLED, KILLED, LANDLOCK, NAMESPACES, SEC
 from callboard.core.cancellation import CancellationToken
 
 from .base import ConfinementError
+from .workspace import WorkFolder
 
 Measure = Literal["network", "writing", "reading", "processes", "memory"]
 
@@ -109,8 +109,9 @@ async def detect(plan: LaunchPlan) -> Confinement:
     Args:
         plan: A run; its folder need not exist.
     """
-    with tempfile.TemporaryDirectory(prefix="callboard-code-") as folder:
-        command = launcher_command("probe", plan._replace(folder=folder))
+    folder = WorkFolder(None)
+    try:
+        command = launcher_command("probe", plan._replace(folder=str(folder.open())))
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -120,6 +121,8 @@ async def detect(plan: LaunchPlan) -> Confinement:
             start_new_session=True,
         )
         answer = (await process.communicate())[0]
+    finally:
+        folder.remove()
     if process.returncode != 0:
         return Confinement.of((), network=plan.network)
     found = json.loads(answer)
