@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from pydantic import BaseModel
 
 from callboard.core.cancellation import CancellationToken
-from callboard.foundation import MissingPackageError
+from callboard.foundation import MissingPackageError, addresses
+from callboard.foundation.addresses import is_public
 from callboard.foundation.component import (
     Component,
     ComponentNotAllowedError,
@@ -48,11 +47,6 @@ if TYPE_CHECKING:
     import ssl
 
     import httpx2
-
-
-NAT64: Final = IPv6Network("64:ff9b::/96")
-NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
-COMPATIBLE: Final = IPv6Network("::/96")
 
 
 async def addresses_of(host: str, port: int, *, allow_private: bool) -> list[str]:
@@ -85,40 +79,10 @@ async def lookup(host: str, port: int) -> list[str]:
     Raises:
         HttpConnectionError: None.
     """
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        return await addresses.lookup(host, port)
     except (OSError, UnicodeError) as error:
         raise HttpConnectionError(host, f"its address is not known ({error})") from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def is_public(address: str) -> bool:
-    """True for an address of the public internet.
-
-    IPv6 addresses that stand for an IPv4 one (mapped, NAT64, 6to4, Teredo) are judged by that one.
-    """
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv4Address):
-        return _is_public_v4(found)
-    inner = _inner(found)
-    if inner is not None:
-        return _is_public_v4(inner)
-    return found.is_global and not found.is_multicast and found not in NAT64_LOCAL and found not in COMPATIBLE
-
-
-def _is_public_v4(address: IPv4Address) -> bool:
-    return address.is_global and not address.is_multicast
-
-
-def _inner(address: IPv6Address) -> IPv4Address | None:
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address in NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    if address.sixtofour is not None:
-        return address.sixtofour
-    return address.teredo[1] if address.teredo is not None else None
 
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -511,12 +475,12 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
         """Status, where it redirects to or "", and what the answer holds, from the first address that takes a connection."""
         import httpx2
 
-        addresses = await addresses_of(request.host, request.port, allow_private=self._limits.allow_private)
-        for address in addresses:
+        found = await addresses_of(request.host, request.port, allow_private=self._limits.allow_private)
+        for address in found:
             try:
                 return await self._send_to(client, request, address)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if address == addresses[-1]:
+                if address == found[-1]:
                     raise HttpConnectionError(request.host, _reason(error)) from error
             except (httpx2.TransportError, httpx2.InvalidURL) as error:
                 raise HttpConnectionError(request.host, _reason(error)) from error
