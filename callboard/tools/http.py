@@ -41,7 +41,8 @@ from .errors import (
     ToolDeclarationError,
     ToolTimeoutError,
 )
-from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
+from .json_model import given_arguments, model_of_parameters
+from .schema import ParametersSchema, to_parameters
 
 if TYPE_CHECKING:
     import ssl
@@ -372,14 +373,14 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
             query_params=tuple(query_params),
             limits=limits or HttpLimits(),
         )
-        _check(self._config)
+        self._given_parameters = _checked(self._config)
         self._limits = self._config.limits
         self._ssl_context = ssl_context
-        model = model_from_schema(json_schema, name)
+        model = model_of_parameters(self._given_parameters, name)
         super().__init__(model, str if return_type == "text" else object, name, description, timeout=timeout)
 
     def _describe(self) -> ParametersSchema:
-        return to_parameters(self._config.json_schema, self._config.name)
+        return self._given_parameters
 
     def to_config(self) -> HttpToolConfig:
         """The tool as plain data, headers included."""
@@ -414,7 +415,7 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
             ToolArgumentsError: An argument can't be part of the path (a ValueError).
             MissingPackageError: httpx2 is not installed (an ImportError).
         """
-        request = self._request(given_arguments(args, self._config.json_schema))
+        request = self._request(given_arguments(args, self._given_parameters))
         try:
             async with asyncio.timeout(self._config.timeout):
                 found = await self._fetch(request)
@@ -540,11 +541,13 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _check(config: HttpToolConfig) -> None:
-    """Refuses what can't work when the tool is made, and not in the middle of a conversation."""
-    properties = config.json_schema.get("properties", {})
-    if config.json_schema.get("type", "object") != "object" or not isinstance(properties, Mapping):
+def _checked(config: HttpToolConfig) -> ParametersSchema:
+    """The parameters; refuses what can't work when the tool is made, and not in the middle of a conversation."""
+    schema = config.json_schema
+    if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
         raise ToolDeclarationError(config.name, 'its JSON schema has to be of {"type": "object"}')
+    parameters = to_parameters(schema, config.name)
+    properties = parameters["properties"]
     if not config.host or any(letter in config.host for letter in "/@?#[] \\"):
         raise ToolDeclarationError(config.name, f"{config.host!r} is no host: give its name or address alone")
     if not config.path.startswith("/"):
@@ -552,7 +555,7 @@ def _check(config: HttpToolConfig) -> None:
     if config.port not in range(1, 65536) or config.scheme not in DEFAULT_PORTS:
         raise ToolDeclarationError(config.name, f"{config.port} is no port")
     for name in PLACEHOLDER.findall(config.path):
-        if name not in properties or name not in config.json_schema.get("required", ()):
+        if name not in properties or name not in parameters.get("required", ()):
             raise ToolDeclarationError(
                 config.name, f"{{{name}}} of its path has to be a required property of the schema"
             )
@@ -561,3 +564,4 @@ def _check(config: HttpToolConfig) -> None:
             raise ToolDeclarationError(
                 config.name, f"query_params names {name!r}, which the schema does not have"
             )
+    return parameters
