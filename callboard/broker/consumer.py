@@ -123,7 +123,8 @@ class Consumer:
         return self._boxes.is_draining and not self._boxes.held
 
     async def _wait_for_a_reason(self) -> None:
-        if self._boxes.finished or self._boxes.has_leftovers or self._intake.wants_turn():
+        boxes = self._boxes
+        if boxes.finished or (boxes.may_give_back and boxes.has_leftovers) or self._intake.wants_turn():
             return
         # With a reason already there, the bell would be listened to beside the turn that follows.
         if not self._wake.is_set():

@@ -263,12 +263,14 @@ class Mailboxes:
         finished: what the next turn has to commit, in the order in which it ended.
         held: deliveries in all, finished ones included.
         is_draining: nothing that is held or still comes begins any more.
+        may_give_back: `has_leftovers` is worth asking: something was to be given back since the last turn, or all is.
     """
 
     def __init__(self) -> None:
         self._by_key: dict[MailboxKey, Mailbox] = {}
         self._steps_back = False
         self._too_long: dict[Mailbox, int] = {}
+        self.may_give_back = False
         self.runnable: deque[Mailbox] = deque()
         self.finished: list[Finished] = []
         self.held = 0
@@ -329,14 +331,20 @@ class Mailboxes:
                 is_free, rest = self.close_if_done(mailbox)
                 back += rest
             endings.append((delivery, outcome, is_free))
-        if self.is_draining or self._steps_back:
-            self._steps_back = False
-            for mailbox in self:
-                back += self.close_if_done(mailbox)[1]
+        if self.may_give_back:
+            back += self._stepped_back()
         endings += [(delivery, NOT_BEGUN, True) for delivery in back]
         if self._too_long:
             endings += [(delivery, NOT_BEGUN, False) for delivery in self._cut()]
         return endings
+
+    def _stepped_back(self) -> list[Delivery]:
+        """What goes back of all agents of which nothing runs any more."""
+        self.may_give_back = self.is_draining
+        if not self.is_draining and not self._steps_back:
+            return []
+        self._steps_back = False
+        return [delivery for mailbox in self for delivery in self.close_if_done(mailbox)[1]]
 
     def _cut(self) -> list[Delivery]:
         """What goes back of agents that the worker keeps, because too much waits behind them."""
@@ -395,12 +403,13 @@ class Mailboxes:
             waiting = list(mailbox.queue)[1 if mailbox.task is not None else 0 :]
             if any(map(concerns, waiting)):
                 self.close(mailbox)
-                self._steps_back = True
+                self._steps_back = self.may_give_back = True
         return self._steps_back
 
     def park(self, mailbox: Mailbox, share: int) -> None:
         """Has all but its first deliveries parked again. At least one is kept, and with it the agent."""
         self._too_long[mailbox] = max(1, share)
+        self.may_give_back = True
 
     def close(self, mailbox: Mailbox) -> None:
         """Marks a mailbox to be given back: what has not begun goes back when the running handler has ended."""
@@ -410,7 +419,7 @@ class Mailboxes:
 
     def close_all(self) -> None:
         """Marks every mailbox as `close` does; deliveries that still come go back too."""
-        self.is_draining = True
+        self.is_draining = self.may_give_back = True
         self.runnable.clear()
         for mailbox in self:
             mailbox.closing = True
@@ -448,10 +457,11 @@ class Places:
         waiting: handlers that wait for a reply. They leave their place to others: the request may have to be handled
             by this very worker, which would wait for itself otherwise.
         asked: how many wait for a reply of each agent type; types that nobody waits for are not in it.
+        total: how many handlers may be under way.
     """
 
     def __init__(self, concurrency: int, types: Iterable[ConsumedType]) -> None:
-        self._concurrency = concurrency
+        self.total = concurrency
         self._limits: dict[bytes, int] = {}
         self._running_by_type: dict[bytes, int] = {}
         self._held_back: dict[bytes, deque[Mailbox]] = {}
@@ -459,11 +469,6 @@ class Places:
         self.waiting = 0
         self.asked: dict[str, int] = {}
         self.add_types(types)
-
-    @property
-    def total(self) -> int:
-        """How many handlers may be under way."""
-        return self._concurrency + self.waiting
 
     @property
     def of_any_type(self) -> int:
@@ -477,6 +482,7 @@ class Places:
     def add_waiting(self, number: int, agent_type: str) -> None:
         """So many more handlers wait for a reply of an agent of this type, or fewer."""
         self.waiting += number
+        self.total += number
         if left := self.asked.get(agent_type, 0) + number:
             self.asked[agent_type] = left
         else:

@@ -23,7 +23,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.outcome import RunWrite
 from callboard.broker.settings import BrokerSettings
-from callboard.broker.telemetry import Published, emit, is_watched
+from callboard.broker.telemetry import LISTENERS, Published, emit
 
 from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
@@ -183,13 +183,13 @@ class Publisher:
             self._fail(batch, error)
 
     def _arrived(self, batch: Batch, answer: list[bytes], asked: float) -> None:
-        self._clock.observe(int(answer[0]), asked)
         self._settle(batch, answer)
         if answer[1]:
             self._on_full_topic(answer[1].decode())
+        self._clock.observe(int(answer[0]), asked)
 
     def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
-        if len(answer) == 2 and not self._waiting_room.is_used and not is_watched():
+        if len(answer) == 2 and not self._waiting_room.is_used and not LISTENERS:
             for _, future in batch:  # nearly always: all were added
                 if not future.done():
                     future.set_result(True)
@@ -316,7 +316,7 @@ def message_values(postings: Sequence[Posting]) -> list[Argument]:
 def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:
     if status is None:
         future.set_result(True)
-        if is_watched():
+        if LISTENERS:
             _tell(posting)
     elif status == b"duplicate":
         future.set_result(False)
