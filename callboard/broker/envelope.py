@@ -68,11 +68,11 @@ class Envelope(NamedTuple):
         cancellable: its sender may cancel it.
         version: version of the message class.
         error: a reply that carries an error.
-        claimed: the body is a pointer to bytes beside the stream, see claims.py.
+        claimed: the body is a pointer to bytes beside the stream, see `Pointer`.
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
             and the request that it waits for.
         run: id of the run that it belongs to; what its handler sends carries it on.
-        if_buried: its sender is told when it becomes a dead letter, see buried.py.
+        if_buried: its sender is told when it becomes a dead letter, see retry.py.
     """
 
     id: str

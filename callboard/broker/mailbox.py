@@ -70,7 +70,7 @@ class Turn(NamedTuple):
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
         suspicion: deaths of workers that held the suspect among others since it is one.
-        asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
+        asked_ms: when the turn was sent, by `steady_ms` of `client/connection.py`; None: it is not known.
         is_second: the turn that waited at the bell was carried out before this one, and its answer comes first.
     """
 

@@ -42,6 +42,7 @@ from callboard.broker.outcome import (
     reason_of,
 )
 from callboard.broker.redis import keys
+from callboard.broker.redis.arguments import index_of, width_of
 from callboard.broker.redis.library import Mark, is_missing
 from callboard.broker.settings import BrokerSettings
 
@@ -53,7 +54,7 @@ from .wire import Beginning, pack
 logger = logging.getLogger("callboard.broker")
 
 BEFORE = 4  # place of the number of the call before in an answer
-SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
+SCAN, AT_BELL = index_of("turn", "scan"), "b"  # what that argument is in a turn that waits at a bell
 
 
 class WorkerLane:
@@ -329,9 +330,8 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
     return None if token is None else bells[token[0].decode()]
 
 
-RUN_WIDTH, STATE_WIDTH = 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
-PLAIN = 4  # values of a delivery there that has neither sender nor head
-HEADED = 6  # and of one that was not tried before
+RUN_WIDTH, STATE_WIDTH = width_of("GIVEN"), width_of("STATE")  # in the answer to a turn
+PLAIN, HEADED = width_of("GIVEN_PLAIN"), width_of("GIVEN_HEADED")
 OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
 ONE = 3  # values of several deliveries with their states; more are one delivery
 WIDTH = 11  # values of one delivery in the answer to a resync
@@ -464,7 +464,7 @@ def _run_of_commits(
 
 
 class Done(NamedTuple):
-    """A finished delivery as the commit of a turn wants it: marks and their arguments, see marks.py."""
+    """A finished delivery as the commit of a turn wants it: marks and their arguments, see library.py."""
 
     delivery: Delivery
     mode: str
@@ -479,7 +479,7 @@ PROCESS: Final = len(keys.reply(""))  # where its name begins in the name of a s
 
 
 def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: float) -> Done:
-    """The marks and their arguments, in the order in which `marks.py` lists them.
+    """The marks and their arguments, in the order in which `library.py` lists them.
 
     Args:
         delivery: what was handled.

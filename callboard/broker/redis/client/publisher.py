@@ -22,6 +22,7 @@ from callboard.broker.errors import (
     UndeliverableError,
 )
 from callboard.broker.outcome import RunWrite
+from callboard.broker.redis.arguments import MESSAGE_FORMS, index_of
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import LISTENERS, Published, emit
 
@@ -31,8 +32,8 @@ from .lane import write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 4  # place of the number of fences among the arguments of publish.lua
-PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
+FENCES = index_of("publish", "fences")
+PLAIN, HEADED, FULL = MESSAGE_FORMS.values()
 
 Batch: TypeAlias = list[tuple[Posting, asyncio.Future[bool]]]
 Begun: TypeAlias = tuple[list[Argument], asyncio.Future[Any]]

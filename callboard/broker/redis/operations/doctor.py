@@ -6,7 +6,7 @@ import enum
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Any
+from typing import Any, Final
 
 from callboard.broker.errors import (
     BrokerError,
