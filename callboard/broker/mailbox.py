@@ -32,10 +32,10 @@ class ConsumedType(NamedTuple):
 
 
 Ending: TypeAlias = tuple[Delivery, Outcome, bool]
-"""The end of a delivery, to be committed by a turn: the delivery, how it ended, and whether it is the last of its agent.
+"""The end of a delivery: the delivery, how it ended, and whether it is the last of its agent that the worker holds.
 
-With the last one the worker holds nothing more of the agent, so that the commit frees it for other workers. (A plain
-tuple: there is one for every message, and a class costs several times as much to make.)
+With the last one the commit frees the agent for other workers. Which it is shows when a turn is made up: until then it
+says False. (A plain tuple: there is one for every message, and a class costs several times as much to make.)
 """
 
 
@@ -251,10 +251,6 @@ class Mailbox:
         return self.task is not None or bool(self.queue) or self.unsent > 0
 
 
-Finished: TypeAlias = tuple[Mailbox, Delivery, Outcome]
-"""A delivery whose handler has ended, and which is not committed yet. A plain tuple as `Ending` is, and for its reason."""
-
-
 class Mailboxes:
     """All mailboxes of a worker.
 
@@ -272,7 +268,7 @@ class Mailboxes:
         self._too_long: dict[Mailbox, int] = {}
         self.may_give_back = False
         self.runnable: deque[Mailbox] = deque()
-        self.finished: list[Finished] = []
+        self.finished: list[Ending] = []
         self.held = 0
         self.is_draining = False
 
@@ -312,17 +308,18 @@ class Mailboxes:
         if mailbox.queue and not mailbox.closing:
             self.runnable.append(mailbox)
 
-    def take_finished(self, count: int) -> list[Finished]:
+    def take_finished(self, count: int) -> list[Ending]:
         """The first deliveries to be committed now. The rest, and those that end from here on, are for the turn after."""
         taken, self.finished = self.finished, self.finished[count:]
         del taken[count:]
         return taken
 
-    def endings(self, finished: Sequence[Finished]) -> list[Ending]:
+    def endings(self, finished: Sequence[Ending]) -> list[Ending]:
         """The commits for these deliveries, and for those that go back unhandled; none of them is held any more."""
         endings: list[Ending] = []
         back: list[Delivery] = []
-        for mailbox, delivery, outcome in finished:
+        for delivery, outcome, _ in finished:
+            mailbox: Mailbox = delivery.mailbox
             self.sent(mailbox)
             is_free = not mailbox.queue and mailbox.task is None and not mailbox.unsent
             if is_free:  # as `close_if_done` would find, for most
@@ -428,7 +425,7 @@ class Mailboxes:
 
     def references(self) -> set[tuple[bytes, bytes, bytes]]:
         """The references of everything that is held."""
-        known = {delivery.reference for _, delivery, _ in self.finished}
+        known = {delivery.reference for delivery, _, _ in self.finished}
         for mailbox in self._by_key.values():
             known.update(delivery.reference for delivery in mailbox.queue)
         return known
@@ -556,13 +553,13 @@ class Portion:
         self._trial = 1
         self._good = 0
 
-    def cut(self, finished: Sequence[Finished]) -> int:
+    def cut(self, finished: Sequence[Ending]) -> int:
         """How many of these, from the first on, the next turn carries."""
         if len(finished) < 2:  # at least one leaves, whatever it is
             return len(finished)
         size = records = 0
         for count, item in enumerate(finished):
-            outcome = item[2]
+            outcome = item[1]
             if outcome is NOTHING:
                 continue
             size += weight(outcome)
@@ -575,9 +572,9 @@ class Portion:
                 return count
         return len(finished)
 
-    def was_lost(self, sent: Sequence[Finished]) -> None:
+    def was_lost(self, sent: Sequence[Ending]) -> None:
         """A turn with these was not answered: the next one carries half of it."""
-        size = sum(weight(outcome) for _, _, outcome in sent)
+        size = sum(weight(outcome) for _, outcome, _ in sent)
         if size <= SMALL:
             return
         if self._good or self.limit == self._most:
@@ -586,13 +583,13 @@ class Portion:
         # guard: after a lost turn less is sent
         self.limit = min(self.limit, size) // 2
 
-    def went_well(self, sent: Sequence[Finished]) -> None:
+    def went_well(self, sent: Sequence[Ending]) -> None:
         """A turn was answered: after a few, twice as much is tried; after more of them, when that failed before."""
         if self._trial == 1:
             return
         self._good += 1
         if self.limit == self._most:
-            if sum(weight(outcome) for _, _, outcome in sent) > self._most // 2:
+            if sum(weight(outcome) for _, outcome, _ in sent) > self._most // 2:
                 self._trial = 1
         elif self._good % self._trial == 0:
             self.limit = min(self._most, 2 * self.limit)
