@@ -96,7 +96,7 @@ class Sender:
             return self._publish_examined(message, topic_id, sender, token, options)
         if options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def _publish_examined(
         self,
@@ -127,7 +127,7 @@ class Sender:
         Returns:
             Done when it has arrived; None: it leaves with the commit of the running handler.
         """
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
