@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from callboard.broker import AgentId, AgentType, BrokerSettings
 from callboard.runtime.errors import AgentInstanceError
 
-from .bus import NO_TIMEOUT, HostingRuntime, aside_of, enters
+from .bus import HostingRuntime, aside_of, enters
 from .errors import TeamInUseError, UnknownMemberError
 from .messages import Carried
 from .translation import (
@@ -131,13 +131,9 @@ class CallboardRuntime:
     async def _ask(
         self, message: Any, recipient: AgentId, sender: AgentId | None, token: Any, message_id: str | None
     ) -> Any:
-        return await self.bus.send_message(
-            Carried(message, self.bus.tokens.name_of(token)),
-            aside_of(recipient) if enters(message) else recipient,
-            sender=sender,
-            message_id=message_id,
-            timeout=NO_TIMEOUT,
-        )
+        carried = Carried(message, self.bus.tokens.name_of(token))
+        agent = aside_of(recipient) if enters(message) else recipient
+        return await self.bus.ask(carried, agent, sender, message_id)
 
     async def publish_message(
         self,
@@ -218,7 +214,7 @@ class CallboardRuntime:
             UnportableSubscriptionError: It is of a class of your own (a TypeError).
             ValueError: There is an equal one.
         """
-        await self.bus.add_subscription(our_subscription(subscription))
+        await self.bus.runtime.add_subscription(our_subscription(subscription))
 
     async def remove_subscription(self, id: str) -> None:
         """End a subscription.
@@ -226,16 +222,16 @@ class CallboardRuntime:
         Raises:
             LookupError: There is none with this id.
         """
-        await self.bus.remove_subscription(id)
+        await self.bus.runtime.remove_subscription(id)
 
     def add_message_serializer(self, serializer: Any) -> None:
         """Make the classes of serializers known. The serializers themselves are not used: models travel as they are."""
         for one in serializer if isinstance(serializer, Sequence) else (serializer,):
             cls = getattr(one, "cls", None)
             if inspect.isclass(cls):
-                self.bus.hosted_registry.add_class(cls)
+                self.bus.registry.add_class(cls)
                 for other in _spoken_with(cls):
-                    self.bus.hosted_registry.add_class(other)
+                    self.bus.registry.add_class(other)
 
     # Agents
 
@@ -272,20 +268,20 @@ class CallboardRuntime:
     async def agent_save_state(self, agent: Any) -> Mapping[str, Any]:
         """The state of one agent, also of one that another process runs and this one only knows."""
         with as_theirs():
-            return await self.bus.agent_save_state(our_agent(agent))
+            return await self.bus.runtime.agent_save_state(our_agent(agent))
 
     async def agent_load_state(self, agent: Any, state: Mapping[str, Any]) -> None:
         """Give an agent a state; it is stored at once."""
         with as_theirs():
-            await self.bus.agent_load_state(our_agent(agent), state)
+            await self.bus.runtime.agent_load_state(our_agent(agent), state)
 
     async def save_state(self) -> Mapping[str, Any]:
         """States by `type/key`: of the agents in this process, and of those of its types that are stored."""
-        return await self.bus.save_state()
+        return await self.bus.runtime.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned; agents of types that are not registered are left out."""
-        await self.bus.load_state(state)
+        await self.bus.runtime.load_state(state)
 
     # Working
 
@@ -298,30 +294,30 @@ class CallboardRuntime:
         if self._has_begun_by_itself and self.bus.is_running:
             self._has_begun_by_itself = False
             return
-        self.bus.start()
+        self.bus.runtime.start()
 
     def _begin(self) -> None:
         self._has_begun_by_itself = True
-        self.bus.start()
+        self.bus.runtime.start()
 
     async def stop(self) -> None:
         """Let running handlers finish and stop. What is queued stays in Redis; in AutoGen it is thrown away."""
-        await self.bus.stop()
+        await self.bus.runtime.stop()
 
     async def stop_when_idle(self) -> None:
         """Stop when nothing is left to do in the namespace."""
-        await self.bus.stop_when_idle()
+        await self.bus.runtime.stop_when_idle()
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stop as soon as a condition holds; it is asked after every change."""
-        await self.bus.stop_when(condition)
+        await self.bus.runtime.stop_when(condition)
 
     async def close(self) -> None:
         """Stop, close the agents, end every connection; a namespace that was made up is deleted."""
         await self.bus.close()
 
     async def __aenter__(self) -> Self:
-        await self.bus.open()
+        await self.bus.runtime.open()
         if not self.bus.is_running:
             self._begin()
         return self
@@ -334,7 +330,7 @@ class CallboardRuntime:
     @property
     def unprocessed_messages_count(self) -> int:
         """Messages that this process holds or is sending."""
-        return self.bus.unprocessed_messages_count
+        return self.bus.runtime.unprocessed_messages_count
 
 
 def _spoken_with(cls: type[Any]) -> list[type[Any]]:
@@ -465,7 +461,7 @@ class SharedTeam:
         await self._team._init(self._runtime)
         if not self._runtime.bus.is_running:
             self._runtime.start()
-        await self._runtime.bus.ready()
+        await self._runtime.bus.runtime.ready()
 
     async def serve(self, *members: str) -> None:
         """Run members here until the call is cancelled."""

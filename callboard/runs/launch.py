@@ -337,7 +337,7 @@ async def begin_on_bus(
         await host(team, runtime, team.name)
     previous = await _run_before(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    await runtime.check_reading(client.team)
+    await runtime.runs.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")

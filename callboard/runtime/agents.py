@@ -7,17 +7,20 @@ import heapq
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from callboard.broker import AgentId
+from callboard.broker import AgentId, BrokerSettings, MessageRegistry, SubscriptionTable
 from callboard.broker.envelope import Holder
+from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.states import StoredState
+from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
 from callboard.core.agent import BaseAgent, is_bound
-from callboard.core.declaration import AgentSettings
+from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
 from callboard.core.state import dump_state, restore_state, state_model
 from callboard.core.subscriptions import AgentInstantiationContext, agent_being_made
@@ -387,6 +390,89 @@ class LocalAgents:
             | ({"reentrant": True} if kind.reentrant else {})
             for kind in self
         }
+
+
+class LocalTypes:
+    """Agent types, subscriptions, schedules and message classes of this process, as the server is told of them.
+
+    Args:
+        agents: the agents of this process.
+        registry: message classes.
+        only: agent types that this process runs; None: all.
+        retry: when a failed message is tried again, unless its agent type says something else; None: as the settings say.
+
+    Attributes:
+        app_name: name of the app whose schedules these are; "": of none.
+        elsewhere: agent types that are known here, and whose messages other processes handle.
+    """
+
+    def __init__(
+        self,
+        agents: LocalAgents,
+        registry: MessageRegistry,
+        only: Collection[str] | None,
+        retry: RetryPolicy | None,
+    ) -> None:
+        self.agents = agents
+        self.registry = registry
+        self.subscriptions = SubscriptionTable()
+        self.app_name = ""
+        self.schedules: Mapping[str, Schedule] = {}
+        self.elsewhere: frozenset[str] = frozenset()
+        self._only = None if only is None else frozenset(only)
+        self._given_retry = retry
+
+    def take_over(self, app: Declarations) -> None:
+        """Takes over everything that an App declares."""
+        self.app_name, self.schedules = app.name, app.schedules
+        self.registry.register(*app.message_classes())
+        for one in app.declarations:
+            self.agents.add_type(one.type, one.factory, one.agent_class, one.settings)
+            for subscription in one.subscriptions:
+                self.subscriptions.add(subscription)
+
+    def retry(self, settings: BrokerSettings) -> RetryPolicy:
+        """When a failed message is tried again, unless its agent type says something else."""
+        return self._given_retry or RetryPolicy.of(settings)
+
+    async def declare(self, transport: RedisTransport) -> None:
+        """Makes all of them known to the server."""
+        types = self.agents.settings_of_types(self.retry(transport.settings))
+        subscriptions = [declared(subscription) for subscription in self.subscriptions]
+        await transport.declare(types, subscriptions, self.registry.versions())
+
+    async def declare_type(self, transport: RedisTransport, name: str) -> None:
+        """Makes one agent type known to the server, with all message classes."""
+        types = self.agents.settings_of_types(self.retry(transport.settings))
+        await transport.declare({name: types[name]}, (), self.registry.versions())
+
+    async def unsubscribe(self, transport: RedisTransport, subscription: Subscription) -> None:
+        """Tells the server that a subscription has ended, and which of them stay."""
+        staying = [declared(other) for other in self.subscriptions]
+        await transport.unsubscribe(declared(subscription), staying)
+
+    def consumed(self) -> list[ConsumedType]:
+        """The agent types whose messages this process handles."""
+        return [
+            ConsumedType(kind.type, kind.persistent, kind.settings.concurrency, kind.settings.rate_limit)
+            for kind in self.agents
+            if (self._only is None or kind.type in self._only) and kind.type not in self.elsewhere
+        ]
+
+
+def declared(subscription: Subscription) -> Declared:
+    """A subscription as the server keeps it.
+
+    Raises:
+        TypeError: it is of a kind that only this process could know.
+    """
+    if isinstance(subscription, TypeSubscription):
+        return Declared(subscription.agent_type, "topic", subscription.topic_type)
+    if isinstance(subscription, TypePrefixSubscription):
+        return Declared(subscription.agent_type, "prefix", subscription.topic_type_prefix)
+    raise TypeError(
+        f"{type(subscription).__name__} can't cross processes: use TypeSubscription or TypePrefixSubscription"
+    )
 
 
 def _note_factory(error: BaseException, agent_id: AgentId) -> None:

@@ -21,9 +21,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from callboard import errors as actor_errors
+from callboard import errors as actor_errors, foundation as common_errors
 from callboard.broker.remote_errors import register_error, register_errors_of
-from callboard import foundation as common_errors
 from callboard.foundation import ActorError, CallboardError
 
 
