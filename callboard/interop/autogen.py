@@ -19,10 +19,9 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from callboard.broker import AgentId, AgentType, BrokerSettings
-from callboard.runtime.errors import AgentInstanceError
+from callboard.errors import DeclarationError, MisuseError, UnknownNameError
 
 from .bus import HostingRuntime, aside_of, enters
-from .errors import TeamInUseError, UnknownMemberError
 from .messages import Carried
 from .translation import (
     as_theirs,
@@ -188,9 +187,9 @@ class CallboardRuntime:
                 made = agent_factory()
                 agent = await made if inspect.isawaitable(made) else made
             if expected_class is not None and not isinstance(agent, expected_class):
-                raise AgentInstanceError(
+                raise DeclarationError(
                     f"the factory of {agent_type.type!r} made a {agent.__class__.__name__}; "
-                    f"it was registered for {expected_class.__name__}"
+                    f"it was registered for {expected_class.__name__}",
                 )
             return agent
 
@@ -211,7 +210,7 @@ class CallboardRuntime:
         """Add a TypeSubscription, DefaultSubscription or TypePrefixSubscription of AutoGen's.
 
         Raises:
-            UnportableSubscriptionError: It is of a class of your own (a TypeError).
+            DeclarationError: It is of a class of your own (a TypeError).
             ValueError: There is an equal one.
         """
         await self.bus.runtime.add_subscription(our_subscription(subscription))
@@ -289,7 +288,7 @@ class CallboardRuntime:
         """Begin to handle messages.
 
         Raises:
-            RuntimeStateError: It was started before (a RuntimeError).
+            MisuseError: It was started before (a RuntimeError).
         """
         if self._has_begun_by_itself and self.bus.is_running:
             self._has_begun_by_itself = False
@@ -416,7 +415,7 @@ class SharedTeam:
         name: The same in every process, and of no other team in the namespace; letters, digits, `_`, `-` and `.`.
 
     Raises:
-        TeamInUseError: The team has run, or has been set up otherwise (a RuntimeError).
+        MisuseError: The team has run, or has been set up otherwise (a RuntimeError).
         TypeError: Its runtime is no CallboardRuntime.
         ValueError: The name has other characters.
     """
@@ -429,7 +428,7 @@ class SharedTeam:
         if not isinstance(runtime, CallboardRuntime):
             raise TypeError(f"the team {name!r} needs runtime=CallboardRuntime(...) to be shared")
         if team._initialized:
-            raise TeamInUseError(name)
+            raise MisuseError(f"the team {name!r} has been used already: share it before its first run")
         self._runtime = runtime
         _rename(team, self._name)
 
@@ -445,7 +444,7 @@ class SharedTeam:
             *here: Members that run here as well; the others are hosted elsewhere.
 
         Raises:
-            UnknownMemberError: There is no such member (a LookupError).
+            UnknownNameError: There is no such member (a LookupError).
         """
         self._check(here)
         self._leave([name for name in self.members if name not in here], manager=False)
@@ -454,7 +453,7 @@ class SharedTeam:
         """Run members here, from now until the runtime is closed. The call returns as soon as they are ready.
 
         Raises:
-            UnknownMemberError: There is no such member (a LookupError).
+            UnknownNameError: There is no such member (a LookupError).
         """
         self._check(members)
         self._leave([name for name in self.members if name not in members], manager=True)
@@ -471,7 +470,7 @@ class SharedTeam:
     def _check(self, names: tuple[str, ...]) -> None:
         for name in names:
             if name not in self.members:
-                raise UnknownMemberError(name, self.members)
+                raise UnknownNameError("member of the team", name, self.members)
 
     def _leave(self, names: list[str], *, manager: bool) -> None:
         types = dict(zip(self.members, self._team._participant_topic_types, strict=True))

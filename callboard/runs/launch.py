@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
+from callboard.errors import MisuseError
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
-from callboard.runtime.errors import RuntimeStateError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
@@ -286,7 +286,7 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
 def _is_open(runtime: RedisAgentRuntime) -> bool:
     try:
         return bool(runtime.transport)
-    except RuntimeStateError:
+    except MisuseError:
         return False
 
 

@@ -24,9 +24,9 @@ from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
 from callboard.core.state import dump_state, restore_state, state_model
 from callboard.core.subscriptions import AgentInstantiationContext, agent_being_made
-from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
 
-from .errors import AgentInstanceError, RuntimeStateError, UnknownInstanceError
+from .errors import UnknownInstanceError
 from .reports import FACTORY_RAISED
 
 logger = logging.getLogger("callboard.actors")
@@ -124,19 +124,19 @@ class LocalAgentType:
         """Checks what the factory made.
 
         Raises:
-            AgentInstanceError: it is not an instance of the expected class, or it has a State and that class has none.
+            DeclarationError: it is not an instance of the expected class, or it has a State and that class has none.
         """
         expected = self.expected_class or Agent
         if not isinstance(agent, expected):
-            raise AgentInstanceError(
+            raise DeclarationError(
                 f"the factory of {self.type!r} made a {type(agent).__name__}; "
-                f"it was registered for {expected.__name__}"
+                f"it was registered for {expected.__name__}",
             )
         if not self.persistent and state_model(type(agent)) is not None:
             given = type(agent).__name__
-            raise AgentInstanceError(
-                f"the factory of {self.type!r} made a {given}, whose State would not be stored: "
-                f"register it with expected_class={given}"
+            raise DeclarationError(
+                f"the factory of {self.type!r} made a {given}, whose State would not be stored",
+                f"register it with expected_class={given}",
             )
         bind = getattr(type(agent), "bind_id_and_runtime", None)
         self.usual_class = type(agent) if bind is BaseAgent.bind_id_and_runtime else None
@@ -161,12 +161,12 @@ class LocalAgents:
         """An agent type of this process.
 
         Raises:
-            UnknownAgentTypeError: there is none.
+            UnknownNameError: there is none.
         """
         try:
             return self._types[agent_type]
         except KeyError:
-            raise UnknownAgentTypeError(agent_type, list(self._types)) from None
+            raise UnknownNameError("agent type", agent_type, list(self._types)) from None
 
     def add_type(
         self, agent_type: str, factory: Factory, agent_class: AgentClass | None, settings: AgentSettings
@@ -185,7 +185,7 @@ class LocalAgents:
 
         Raises:
             DuplicateAgentTypeError: the type has a factory.
-            AgentInstanceError: the id is taken, or other instances of the type are of another class.
+            DeclarationError: the id is taken, or other instances of the type are of another class.
         """
         kind = self._types.get(agent_id.type)
         is_new = kind is None
@@ -194,11 +194,11 @@ class LocalAgents:
         elif kind.factory is not None:
             raise DuplicateAgentTypeError(agent_id.type)
         if kind.expected_class is not type(agent):
-            raise AgentInstanceError(
-                f"{agent_id} can't be registered: all instances of one agent type have to be of one class"
+            raise DeclarationError(
+                f"{agent_id} can't be registered", "all instances of one agent type have to be of one class"
             )
         if agent_id.key in kind.live:
-            raise AgentInstanceError(f"{agent_id} can't be registered: there is an agent with this id")
+            raise DeclarationError(f"{agent_id} can't be registered", "there is an agent with this id")
         await agent.bind_id_and_runtime(agent_id, self._runtime)
         self._types[agent_id.type] = kind
         kind.live[agent_id.key] = LiveAgent(agent, agent_id)
@@ -241,9 +241,7 @@ class LocalAgents:
         try:
             live = kind.live[agent_id.key] = await self._complete(kind, agent_id, made)
         except BaseException as error:
-            making.set_exception(
-                error if isinstance(error, Exception) else RuntimeStateError("it was not made")
-            )
+            making.set_exception(error if isinstance(error, Exception) else MisuseError("it was not made"))
             making.exception()  # seen: without another caller asyncio would complain that it was never retrieved
             raise
         else:

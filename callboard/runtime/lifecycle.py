@@ -26,10 +26,10 @@ from callboard.broker.redis.client.transport import RedisTransport, ThrowAway
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
 from callboard.core.intervention import InterventionHandler
+from callboard.errors import MisuseError
 from callboard.foundation.texts import is_ours, is_users, one_line
 
 from .agents import LocalAgents, LocalTypes
-from .errors import RuntimeStateError
 from .execution import Executions
 from .host import AgentHost
 from .scheduler import Scheduler, kept_up
@@ -122,10 +122,10 @@ class RuntimeConnection:
         """The connection to the server.
 
         Raises:
-            RuntimeStateError: `open` was not called.
+            MisuseError: `open` was not called.
         """
         if self.transport is None:
-            raise RuntimeStateError("the runtime is not connected: await open() or start() first")
+            raise MisuseError("the runtime is not connected: await open() or start() first")
         return self.transport
 
     async def connected(self) -> RedisTransport:
@@ -137,7 +137,7 @@ class RuntimeConnection:
         """What sends, after connecting when that has not been done."""
         await self.open()
         if self.sender is None:
-            raise RuntimeStateError("the runtime is not connected: await open() or start() first")
+            raise MisuseError("the runtime is not connected: await open() or start() first")
         return self.sender
 
     async def if_any(self) -> RedisTransport | None:
@@ -217,10 +217,10 @@ class Work:
         """Begins to handle messages.
 
         Raises:
-            RuntimeStateError: it is running.
+            MisuseError: it is running.
         """
         if self.task is not None:
-            raise RuntimeStateError("the runtime is already started")
+            raise MisuseError("the runtime is already started")
         self.worker = None
         self.task = asyncio.create_task(self._run(), name="callboard-worker")
 
@@ -295,7 +295,7 @@ class Work:
         """Lets running handlers finish and stops.
 
         Raises:
-            RuntimeStateError: it is not running.
+            MisuseError: it is not running.
         """
         self._started()
         await self._stop()
@@ -325,7 +325,7 @@ class Work:
 
     def _started(self) -> asyncio.Task[None]:
         if self.task is None:
-            raise RuntimeStateError("the runtime is not started: call start() first")
+            raise MisuseError("the runtime is not started: call start() first")
         return self.task
 
     async def _stop(self) -> None:

@@ -30,10 +30,10 @@ from callboard.core.protocol import (
     TellOptions,
 )
 from callboard.core.state import dump_logs, dump_state
-from callboard.errors import NotAccessibleError
+from callboard.errors import DeclarationError, NotAccessibleError
 
 from .agents import LiveAgent, LocalAgents, LocalTypes, declared
-from .errors import WrongAgentClassError, register_errors
+from .errors import register_errors
 from .lifecycle import RuntimeConnection, Work
 from .runs import RunStreams
 from .sending import Case, agent_of, topic_of
@@ -126,7 +126,7 @@ class RedisAgentRuntime:
             exit_when_stuck: as for the class.
 
         Raises:
-            UnknownAgentTypeError: `types` names one that the app does not declare.
+            UnknownNameError: `types` names one that the app does not declare.
         """
         runtime = cls(
             url,
@@ -260,7 +260,7 @@ class RedisAgentRuntime:
 
         Raises:
             UndeliverableError: there is no such agent type (a LookupError).
-            ScheduleError: the time can't be meant so (a ValueError).
+            SettingValueError: the time can't be meant so (a ValueError).
         """
         sending = self.connection.sender or await self.connection.open_sender()
         how = SendOptions.of_tell(message_id, options) if options or message_id is not None else USUAL
@@ -278,7 +278,7 @@ class RedisAgentRuntime:
         """Sends an agent a message from itself; see BaseAgent.remind. In a handler it leaves with the handler's commit.
 
         Raises:
-            ScheduleError: the time can't be meant so (a ValueError).
+            SettingValueError: the time can't be meant so (a ValueError).
             UndeliverableError: there is no such agent type (a LookupError).
         """
         sending = self.connection.sender or await self.connection.open_sender()
@@ -460,12 +460,13 @@ class RedisAgentRuntime:
 
         Raises:
             NotAccessibleError: no agent of its type runs here, but in another process of the namespace.
-            UnknownAgentTypeError: its type is not known (a LookupError).
-            WrongAgentClassError: it is of another class (a TypeError).
+            UnknownNameError: its type is not known (a LookupError).
+            DeclarationError: it is of another class (a TypeError).
         """
         live = await self._live(id)
         if not isinstance(live.agent, type):
-            raise WrongAgentClassError(str(id), type.__name__, live.agent.__class__.__name__)
+            given = live.agent.__class__.__name__
+            raise DeclarationError(f"{id} is a {given}, not a {type.__name__}")
         return live.agent
 
     @overload
@@ -522,7 +523,7 @@ class RedisAgentRuntime:
         """The connection to the server.
 
         Raises:
-            RuntimeStateError: `open` was not called.
+            MisuseError: `open` was not called.
         """
         return self.connection.required()
 
@@ -582,7 +583,7 @@ class RedisAgentRuntime:
         """Begins to handle messages, in a task of this event loop. An ordinary call, as in AutoGen.
 
         Raises:
-            RuntimeStateError: it is running.
+            MisuseError: it is running.
         """
         self.work.start()
 
@@ -603,7 +604,7 @@ class RedisAgentRuntime:
         """Lets running handlers finish and stops. What is queued stays in Redis, for the next start or another process.
 
         Raises:
-            RuntimeStateError: it is not running.
+            MisuseError: it is not running.
         """
         await self.work.stop()
 

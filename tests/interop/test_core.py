@@ -41,7 +41,7 @@ from autogen_core.exceptions import (
 from pydantic import BaseModel
 
 import callboard
-from callboard.interop.errors import UnportableMessageError, UnportableSubscriptionError, UnsavableAgentError
+from callboard.errors import DeclarationError
 from tests.helpers.eventually import eventually
 
 
@@ -223,7 +223,7 @@ class Odd(TypeSubscription):
 
 async def test_subscriptions(runtime: Any) -> None:
     await Clerk.register(runtime, "clerk", Clerk)
-    with pytest.raises(UnportableSubscriptionError, match="Odd can't cross processes"):
+    with pytest.raises(DeclarationError, match="Odd can't cross processes"):
         await runtime.add_subscription(Odd("notes", "clerk"))
     by_prefix = TypePrefixSubscription("no", "clerk")
     await runtime.add_subscription(by_prefix)
@@ -312,7 +312,7 @@ async def test_a_state_that_is_no_json_is_told(make_runtime: Callable[..., Any])
     runtime = make_runtime()
     await Closed.register(runtime, "clerk", Closed)
     runtime.start()
-    with pytest.raises(UnsavableAgentError, match="save_states=False"):
+    with pytest.raises(DeclarationError, match="save_states=False"):
         await runtime.send_message(Ask(text="x"), AgentId("clerk", "ada"))
     without = make_runtime(save_states=False)
     await Closed.register(without, "other", Closed)
@@ -388,9 +388,9 @@ async def test_a_message_that_can_not_leave_is_told_at_once(runtime: Any) -> Non
 
     await Clerk.register(runtime, "clerk", Clerk)
     runtime.start()
-    with pytest.raises(UnportableMessageError, match="Plain"):
+    with pytest.raises(DeclarationError, match="Plain"):
         await runtime.send_message(Plain(), AgentId("clerk", "ada"))
-    with pytest.raises(UnportableMessageError, match="Plain"):
+    with pytest.raises(DeclarationError, match="Plain"):
         await runtime.publish_message(Plain(), DefaultTopicId())
 
 
