@@ -19,7 +19,7 @@ from callboard.teams.client import TeamClient
 from callboard.teams.errors import RunNotFoundError
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import find_run
-from callboard.teams.local_run import Participant
+from callboard.teams.loop import Participant
 from callboard.teams.protocol import IfBusy
 
 from . import projection as variables

@@ -27,8 +27,7 @@ from callboard.messages.chat import BaseChatMessage, HandoffMessage, StopMessage
 from callboard.messages.events import ToolCallExecutionEvent, ToolCallRequestEvent
 from callboard.models.types import RequestUsage
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local_run import Participant
-from callboard.teams.loop import SpeakerSelection
+from callboard.teams.loop import Participant, SpeakerSelection
 from callboard.tools.base import Tool
 from callboard.tools.function import FunctionTool
 
