@@ -1,3 +1,8 @@
+from .assistants import (
+    AssistantAgent as AssistantAgent,
+    UpdateSystemMessage as UpdateSystemMessage,
+    UserProxyAgent as UserProxyAgent,
+)
 from .conditions import (
     AvailableCondition as AvailableCondition,
     ContextCondition as ContextCondition,
@@ -12,11 +17,7 @@ from .conditions import (
     StringLLMCondition as StringLLMCondition,
 )
 from .context_variables import ContextVariables as ContextVariables
-from .conversable import (
-    AssistantAgent as AssistantAgent,
-    ConversableAgent as ConversableAgent,
-    UserProxyAgent as UserProxyAgent,
-)
+from .conversable import ChatResult as ChatResult, ConversableAgent as ConversableAgent
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
     ClearHistoryError as ClearHistoryError,
@@ -67,8 +68,6 @@ from .model import (
     MessageTransform as MessageTransform,
     TransformMessages as TransformMessages,
 )
-from .peer import ChatResult as ChatResult
-from .replies import UpdateSystemMessage as UpdateSystemMessage
 from .selection import GroupChatTeam as GroupChatTeam
 
 __all__: list[str]

@@ -260,7 +260,7 @@ async def test_nobody_calls_what_others_were_given() -> None:
 
 async def test_one_agent_knows_a_function_and_another_one_executes_it() -> None:
     a, b = an_agent("a", call("pay"), "end"), an_agent("b")
-    a.llm_tools.append({"name": "pay", "description": "Pays.", "parameters": {}})
+    a.functions.offered.append({"name": "pay", "description": "Pays.", "parameters": {}})
     b.register_function({"pay": lambda: "paid"})
     result, _ = await chatted(DefaultPattern(a, [a, b]))
     assert result.chat_history[2]["content"] == "paid"
