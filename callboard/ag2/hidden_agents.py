@@ -20,13 +20,13 @@ from callboard.groupchat.context_variables import (
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.events import value_of
-from callboard.groupchat.handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from callboard.groupchat.messages import Agent, Message, text_of
 from callboard.groupchat.replies import as_text, execute
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
 
+from .handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from .targets import AgentTarget, GroupChatConfig, GroupChatTarget, NestedChatTarget, ReplyResult
 
 EXECUTOR: Final = "_Group_Tool_Executor"

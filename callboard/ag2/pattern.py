@@ -14,7 +14,10 @@ from callboard.groupchat.context_variables import ContextVariables
 from callboard.groupchat.conversable import ChatResult, ConversableAgent
 from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.events import wait_for
-from callboard.groupchat.handoffs import (
+from callboard.groupchat.messages import Agent, Message
+from callboard.groupchat.selection import GroupChatTeam
+
+from .handoffs import (
     HandoffPart,
     OnCondition,
     OnContextCondition,
@@ -22,9 +25,6 @@ from callboard.groupchat.handoffs import (
     check_target,
     not_by_itself,
 )
-from callboard.groupchat.messages import Agent, Message
-from callboard.groupchat.selection import GroupChatTeam
-
 from .hidden_agents import GroupToolExecutor, abilities_of, helper_for
 from .targets import (
     AgentTarget,

@@ -3,20 +3,7 @@ from .assistants import (
     UpdateSystemMessage as UpdateSystemMessage,
     UserProxyAgent as UserProxyAgent,
 )
-from .conditions import (
-    AvailableCondition as AvailableCondition,
-    ContextCondition as ContextCondition,
-    ContextExpression as ContextExpression,
-    ContextStr as ContextStr,
-    ContextStrLLMCondition as ContextStrLLMCondition,
-    ExpressionAvailableCondition as ExpressionAvailableCondition,
-    ExpressionContextCondition as ExpressionContextCondition,
-    LLMCondition as LLMCondition,
-    StringAvailableCondition as StringAvailableCondition,
-    StringContextCondition as StringContextCondition,
-    StringLLMCondition as StringLLMCondition,
-)
-from .context_variables import ContextVariables as ContextVariables
+from .context_variables import ContextStr as ContextStr, ContextVariables as ContextVariables
 from .conversable import ChatResult as ChatResult, ConversableAgent as ConversableAgent
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
@@ -39,7 +26,6 @@ from .errors import (
 from .events import (
     ChatEvent as ChatEvent,
     ClearAgentsHistoryEvent as ClearAgentsHistoryEvent,
-    ConditionNotMetEvent as ConditionNotMetEvent,
     GroupChatResumeEvent as GroupChatResumeEvent,
     GroupChatRunChatEvent as GroupChatRunChatEvent,
     HistoryNotClearedEvent as HistoryNotClearedEvent,
@@ -53,14 +39,6 @@ from .events import (
 )
 from .group import AgentEligibilityPolicy as AgentEligibilityPolicy, SelectionContext as SelectionContext
 from .group_chat import GroupChat as GroupChat
-from .handoffs import (
-    Handoffs as Handoffs,
-    OnCondition as OnCondition,
-    OnContextCondition as OnContextCondition,
-    SpeakerSelectionResult as SpeakerSelectionResult,
-    TransitionTarget as TransitionTarget,
-    Whereabouts as Whereabouts,
-)
 from .manager import GroupChatManager as GroupChatManager
 from .messages import Agent as Agent, ConversationMessage as ConversationMessage
 from .model import (

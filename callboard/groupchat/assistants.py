@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .conditions import ContextStr
+from .context_variables import ContextStr
 from .conversable import ConversableAgent, HumanInputMode
 from .errors import GroupChatDeclarationError
 from .events import value_of

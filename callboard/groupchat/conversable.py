@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from callboard.agents.base import BaseChatAgent, Response, copy_of
@@ -19,7 +20,6 @@ from callboard.models.types import CreateResult
 from .context_variables import ContextVariables, changes, snapshot, take_over
 from .errors import GroupChatDeclarationError
 from .events import IOStream, TerminationEvent, TextEvent, value_of, wait_for
-from .handoffs import HandoffPart, Handoffs, OnCondition, OnContextCondition
 from .membership import NO_REPLY, GroupRules, Member
 from .messages import Agent, ConversationMessage, Histories, Message, check_agents, text_of, with_both_names
 from .model import ModelConfig, ModelUsage, TransformMessages, added_up, client_of, from_model, to_model
@@ -27,6 +27,7 @@ from .replies import (
     AutoReplies,
     FunctionMap,
     Functions,
+    GroupPart,
     Reply,
     ReplyRule,
     Update,
@@ -89,7 +90,6 @@ class ConversableAgent(BaseChatAgent):
         stop_reason: Why the group chat that it runs has ended.
         member: The agent as a member of a team.
         part: Its part in a group whose agents hand over to each other; None: it is in none.
-        handoffs: To whom it hands over in a pattern.
 
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
@@ -113,7 +113,7 @@ class ConversableAgent(BaseChatAgent):
         model_client_cls: Any = None,
         code_execution_config: Literal[False] | None = False,
         functions: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
-        handoffs: Handoffs | None = None,
+        handoffs: Any = None,
         update_agent_state_before_reply: Update | Sequence[Update] = (),
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
@@ -137,8 +137,8 @@ class ConversableAgent(BaseChatAgent):
         self.silent = silent
         self.is_silent: bool | None = False
         self.stop_reason: str | None = None
-        self.part: HandoffPart | None = None
-        self.handoffs = Handoffs() if handoffs is None else handoffs
+        self.part: GroupPart | None = None
+        self._handoffs = handoffs
         self._updates = _listed(update_agent_state_before_reply)
         self._is_termination_msg = is_termination_msg or says_terminate
         self._default_auto_reply = default_auto_reply
@@ -248,11 +248,19 @@ class ConversableAgent(BaseChatAgent):
         is_done, text = await execute(self.functions.executed, name, func_call.get("arguments", ""))
         return is_done, {"name": name, "role": "function", "content": text}
 
-    def register_handoff(self, condition: OnCondition | OnContextCondition) -> None:
+    @property
+    def handoffs(self) -> Any:
+        """To whom it hands over in a pattern: `Handoffs` of `callboard.ag2`."""
+        if self._handoffs is None:
+            # By name: AG2's patterns build on this package, and a program without patterns never loads them.
+            self._handoffs = import_module("callboard.ag2").Handoffs()
+        return self._handoffs
+
+    def register_handoff(self, condition: Any) -> None:
         """Hand over in a pattern; the same as `handoffs.add`."""
         self.handoffs.add(condition)
 
-    def register_handoffs(self, conditions: Sequence[OnCondition | OnContextCondition]) -> None:
+    def register_handoffs(self, conditions: Sequence[Any]) -> None:
         """Hand over in a pattern; the same as `handoffs.add_many`."""
         self.handoffs.add_many(conditions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -22,6 +23,29 @@ from .events import ask_person, is_given, value_of
 from .messages import Agent, Message
 
 Reply: TypeAlias = str | Message | None
+
+
+class GroupPart(ABC):
+    """The part of an agent in a group whose agents hand over to each other. AG2's patterns have one, in `callboard.ag2`.
+
+    Such agents share their context variables: what one changes travels with its messages.
+    """
+
+    @abstractmethod
+    def seen(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, as the agent sees them."""
+        ...
+
+    @abstractmethod
+    def hand_over(self, agent: Any, messages: Sequence[Message]) -> Message | None:
+        """The message by which the agent hands over instead of an answer; None: it answers."""
+        ...
+
+    @abstractmethod
+    def tools(self, agent: Any, messages: Sequence[Message]) -> Sequence[Mapping[str, Any]]:
+        """Tools by which the agent's model may hand over now."""
+        ...
+
 
 Update: TypeAlias = Callable[..., Any]
 """Called with the agent and the messages before each answer; may be async."""
