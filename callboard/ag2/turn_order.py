@@ -15,7 +15,6 @@ from callboard.groupchat.errors import (
     SpeakerSelectionError,
 )
 from callboard.groupchat.events import value_of
-from callboard.groupchat.group import SelectionContext
 from callboard.groupchat.group_chat import GroupChat, Selector
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import (
@@ -29,6 +28,7 @@ from callboard.groupchat.messages import (
     text_of,
 )
 from callboard.groupchat.selection import ThreadSelection
+from callboard.groupchat.transitions import SelectionContext
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection

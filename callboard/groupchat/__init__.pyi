@@ -37,7 +37,6 @@ from .events import (
     TerminationEvent as TerminationEvent,
     TextEvent as TextEvent,
 )
-from .group import AgentEligibilityPolicy as AgentEligibilityPolicy, SelectionContext as SelectionContext
 from .group_chat import GroupChat as GroupChat
 from .manager import GroupChatManager as GroupChatManager
 from .messages import Agent as Agent, ConversationMessage as ConversationMessage
@@ -47,5 +46,9 @@ from .model import (
     TransformMessages as TransformMessages,
 )
 from .selection import GroupChatTeam as GroupChatTeam
+from .transitions import (
+    AgentEligibilityPolicy as AgentEligibilityPolicy,
+    SelectionContext as SelectionContext,
+)
 
 __all__: list[str]
