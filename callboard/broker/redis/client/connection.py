@@ -27,6 +27,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.library import is_missing, is_there_already, library
+from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
 
@@ -168,8 +169,9 @@ class Link:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
-        pause = FIRST_PAUSE
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
+            pause = backoff.pause()
             try:
                 await self.channel()
                 return
@@ -179,7 +181,6 @@ class Link:
                 if self._revive is not None:
                     await self._revive()
             await asyncio.sleep(pause * (0.5 + random.random()))
-            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def command(
         self, *arguments: Argument, timeout: float | None = None, beginning: Beginning | None = None
@@ -282,16 +283,15 @@ class Link:
         Raises:
             ConnectionLostError, ServerUnavailableError: the link was closed meanwhile.
         """
-        pause = FIRST_PAUSE
+        # A server that is no primary takes connections as ever, and refuses each call.
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 return await call()
             except (ConnectionLostError, ServerUnavailableError):
                 if self._closed:
                     raise
-            await asyncio.sleep(pause)
-            # A server that is no primary takes connections as ever, and refuses each call.
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(backoff.pause())
             await self.reconnect(math.inf)
 
     async def despite_losses(self, call: Callable[[], Awaitable[T]]) -> T:
