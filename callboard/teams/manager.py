@@ -20,8 +20,8 @@ from callboard.broker.retry import Buried
 from callboard.core.cancellation import UNSET
 from callboard.core.context import ContextScope, MessageContext
 from callboard.core.handlers import RoutedAgent, event, rpc
+from callboard.core.people import as_json
 from callboard.core.protocol import Request
-from callboard.core.questions import as_json
 from callboard.errors import InputError, InputExpiredError, InputWithdrawnError
 from callboard.runtime.effects import noting, with_part
 from callboard.runtime.execution import run_path
