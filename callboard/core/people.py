@@ -452,7 +452,8 @@ def misfit(schema: Schema, value: Any) -> str:
 
     checks = jsonschema.Draft202012Validator
     try:
-        checks.check_schema(schema)
+        # Without formats: patterns of pydantic are those of Rust, and Python would take some of them for none.
+        checks.check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
         # guard: nothing is fetched for the check of an answer
         error = next(checks(schema, registry=Registry()).iter_errors(value), None)
     except jsonschema.SchemaError as damaged:
