@@ -27,7 +27,7 @@ from callboard.core.subscriptions import AgentInstantiationContext, agent_being_
 from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
 
 from .errors import UnknownInstanceError
-from .reports import FACTORY_RAISED
+from .reports import FACTORY_RAISED, log_construction
 
 logger = logging.getLogger("callboard.actors")
 
@@ -475,6 +475,7 @@ def declared(subscription: Subscription) -> Declared:
 
 def _note_factory(error: BaseException, agent_id: AgentId) -> None:
     BaseException.add_note(error, f"{FACTORY_RAISED} {agent_id.type!r}, which was making {agent_id}")
+    log_construction(error, agent_id)
 
 
 def _has_work(live: LiveAgent) -> bool:

@@ -43,6 +43,7 @@ from callboard.errors import SettingValueError, UndeliverableException, UnheardE
 
 from .agents import LocalAgents
 from .execution import Execution, run_of, running
+from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
 
 
@@ -68,7 +69,10 @@ class Sender:
         self.tokens = RequestTokens(transport)
         self._transport = transport
         self._registry = registry
-        self._interventions = tuple(interventions)
+        log = MessageLog.if_heard()
+        self._interventions = (
+            tuple(interventions) if log is None else (LoggedInterventions(log, interventions),)
+        )
         self._ids = IdSource()
         self._limits = Limits.of(transport.settings)
         self._max_payload = transport.settings.max_payload
