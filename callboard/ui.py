@@ -43,7 +43,7 @@ from callboard.tools.approval import answer_of, how_to_answer
 
 from .errors import InputError
 
-__all__ = ["Console", "NoResultError", "NotAStreamError", "UserInputManager"]
+__all__ = ["Console", "NotAStreamError", "UserInputManager"]
 
 
 ResultT = TypeVar("ResultT", bound=TaskResult | Response)
@@ -82,8 +82,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         The last TaskResult or Response.
 
     Raises:
-        NotAStreamError: It was given what `run` returns (a TypeError).
-        NoResultError: There was none (a ValueError).
+        NotAStreamError: It was given what `run` returns, or the stream had none (a TypeError and a ValueError).
         Exception: What the stream raises.
     """
     _check_stream(stream)
@@ -99,7 +98,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         await answering.close()
         await page.end_line()
     if show.last is None:
-        raise NoResultError
+        raise NotAStreamError("No TaskResult or Response was processed: the stream has to end with one.")
     return show.last
 
 
@@ -107,7 +106,10 @@ def _check_stream(given: object) -> None:
     if isinstance(given, Coroutine):
         given.close()
     if not hasattr(given, "__aiter__"):
-        raise NotAStreamError(type(given).__name__)
+        raise NotAStreamError(
+            "Console shows a run as it goes on: give it team.run_stream(task=...), without `await`, "
+            f"and not a {type(given).__name__}"
+        )
 
 
 class _Streamed:
@@ -536,15 +538,9 @@ class UserInputManager:
         return self._shown.setdefault(request_id, asyncio.Event())
 
 
-class NotAStreamError(ActorError, TypeError):
-    """Something else was given where a run is needed that is still to be read."""
+class NotAStreamError(ActorError, TypeError, ValueError):
+    """Something was given that Console can't show to its end: no stream, or one without a TaskResult or a Response."""
 
-    template = "Console shows a run as it goes on: give it team.run_stream(task=...), without `await`, and not a {given}"
+    template = "{reason}"
 
-    given: str
-
-
-class NoResultError(ActorError, ValueError):
-    """A stream ended without a TaskResult or a Response."""
-
-    template = "No TaskResult or Response was processed: the stream has to end with one."
+    reason: str

@@ -29,7 +29,7 @@ from callboard.models.recorded import RecordedChatCompletionClient
 from callboard.tools.base import Tool
 from callboard.tools.workbench import Workbench
 
-from .errors import AgentNameError, ConversationError, NoResponseError, NoResultError, TaskError
+from .errors import AgentSettingError, NoResponseError, TaskError, no_response, not_copied, wrong_name
 
 Task: TypeAlias = str | BaseChatMessage | Sequence[BaseChatMessage] | None
 Said: TypeAlias = BaseAgentEvent | BaseChatMessage
@@ -198,7 +198,7 @@ async def response_of(items: AsyncGenerator[Said | Response, None], name: str) -
         async for item in stream:
             if isinstance(item, Response):
                 return item
-    raise NoResponseError(name)
+    raise no_response(name)
 
 
 async def result_of(items: AsyncGenerator[Said | TaskResult, None], name: str) -> TaskResult:
@@ -217,7 +217,9 @@ async def result_of(items: AsyncGenerator[Said | TaskResult, None], name: str) -
             if isinstance(item, TaskResult):
                 result = item
     if result is None:
-        raise NoResultError(name)
+        raise NoResponseError(
+            f"The team {name!r} ended without a result: its run_stream has to end with a TaskResult."
+        )
     return result
 
 
@@ -267,7 +269,7 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
         """A team like this one, for another conversation; its members are copied by their own `for_conversation`.
 
         Raises:
-            ConversationError: Something in it can't be copied (a TypeError).
+            AgentSettingError: Something in it can't be copied (a TypeError).
         """
         return copy_of(self)
 
@@ -287,12 +289,12 @@ class BaseChatAgent(ChatAgent, ABC):
         description: What it can do, for those who choose who speaks.
 
     Raises:
-        AgentNameError: The name is none (a ValueError).
+        AgentSettingError: The name is none (a ValueError).
     """
 
     def __init__(self, name: str, description: str) -> None:
         if not name.isidentifier():
-            raise AgentNameError(name)
+            raise wrong_name(name)
         self._name = name
         self._description = description
 
@@ -379,7 +381,7 @@ class BaseChatAgent(ChatAgent, ABC):
                 yield item
                 if not isinstance(item, ModelClientStreamingChunkEvent):
                     said.append(item)
-        raise NoResponseError(self.name)
+        raise no_response(self.name)
 
     @abstractmethod
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
@@ -429,7 +431,7 @@ class BaseChatAgent(ChatAgent, ABC):
         Here: a deep copy, which shares model clients, tools, workbenches, memories and code executors with this one.
 
         Raises:
-            ConversationError: Something in it can't be copied (a TypeError).
+            AgentSettingError: Something in it can't be copied (a TypeError).
         """
         return copy_of(self)
 
@@ -478,7 +480,7 @@ def twin_of(participant: T) -> T:
     """An agent or team like this one for another conversation: by its own `for_conversation`, else a copy.
 
     Raises:
-        ConversationError: Something in it can't be copied (a TypeError).
+        AgentSettingError: Something in it can't be copied (a TypeError).
     """
     return participant.for_conversation() if isinstance(participant, Conversational) else copy_of(participant)
 
@@ -490,16 +492,16 @@ def copy_of(agent: T) -> T:
     functions, stay methods of these.
 
     Raises:
-        ConversationError: Something in it can't be copied (a TypeError).
+        AgentSettingError: Something in it can't be copied (a TypeError).
     """
     try:
         memo: dict[int, Any] = dict(_known(agent, vars(agent).values(), DEPTH))
         return copy.deepcopy(agent, memo)
-    except ConversationError:
+    except AgentSettingError:
         raise
     except Exception as error:
         name = str(getattr(agent, "name", type(agent).__name__))
-        raise ConversationError(name, type(agent).__name__, f"{type(error).__name__}: {error}") from error
+        raise not_copied(agent, name, f"{type(error).__name__}: {error}") from error
 
 
 def _known(owner: object, values: Iterable[Any], depth: int) -> Iterator[tuple[int, Any]]:

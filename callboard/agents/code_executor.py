@@ -33,7 +33,7 @@ from callboard.tools.named_functions import function_at, function_path
 
 from .base import BaseChatAgent, Response, Said, call, copy_of, response_of
 from .draft import Draft, add_heard, fit_for
-from .errors import AgentSettingError, ModelAnswerError
+from .errors import AgentSettingError, NoResponseError
 
 __all__ = []
 
@@ -225,7 +225,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
         """Run code; yields what happens on the way, and at last the Response.
 
         Raises:
-            ModelAnswerError: The model answered with something that is no text or no decision (a RuntimeError).
+            NoResponseError: The model answered with something that is no text or no decision (a RuntimeError).
             Exception: What the executor or `approval_func` raised.
         """
         if self._writing is None:
@@ -337,10 +337,13 @@ def _check_retries(name: str, retries: int, client: ChatCompletionClient | None)
     if retries <= 0:
         return
     if client is None:
-        raise AgentSettingError(name, "max_retries_on_error needs a model_client, which decides on retries.")
+        raise AgentSettingError(
+            f"The agent {name!r} can't work: max_retries_on_error needs a model_client, which decides on retries."
+        )
     if not client.model_info.get("structured_output", False):
         raise AgentSettingError(
-            name, "max_retries_on_error needs a model that supports structured output, to decide on retries."
+            f"The agent {name!r} can't work: max_retries_on_error needs a model that supports structured output, "
+            f"to decide on retries."
         )
 
 
@@ -512,7 +515,7 @@ class WritingTurn:
         else:
             result = await client.create(prompt, cancellation_token=self._token)
         if result is None or not isinstance(result.content, str):
-            raise ModelAnswerError(name, "answered with something else than a text")
+            raise NoResponseError(f"The model of {name!r} answered with something else than a text")
         self._answer, self._usage = result.content, result.usage
         if result.thought:
             yield self._noted(ThoughtEvent(content=result.thought, source=name))
@@ -547,7 +550,9 @@ class WritingTurn:
         try:
             decision = RetryDecision.model_validate_json(str(answer.content))
         except ValueError as error:
-            raise ModelAnswerError(setup.name, "gave no decision whether to try again") from error
+            raise NoResponseError(
+                f"The model of {setup.name!r} gave no decision whether to try again"
+            ) from error
         if not decision.retry:
             return None
         return CodeGenerationEvent(

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, Self
 
 from pydantic import BaseModel, Field
 
+from callboard.errors import MisuseError
 from callboard.memory.base import Memory, MemoryContent, ModelContext
 from callboard.memory.contexts import ChatCompletionContext
 from callboard.memory.llm_messages import (
@@ -21,8 +22,6 @@ from callboard.memory.llm_messages import (
 from callboard.messages.chat import BaseChatMessage, HandoffMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.runtime.steps import NumberedStep
-
-from .errors import TurnOverError
 
 CUT_OFF: Final = (
     "This call was cut off before its result was known. It may or may not have done its work: find out before you "
@@ -62,7 +61,7 @@ class Draft:
         """Add a message.
 
         Raises:
-            TurnOverError: Another turn of the same agent began before this one ended (a RuntimeError).
+            MisuseError: Another turn of the same agent began before this one ended (a RuntimeError).
         """
         self._check()
         self._added += 1
@@ -80,7 +79,7 @@ class Draft:
             known: The results of calls that are not made, by the numbers of the calls.
 
         Raises:
-            TurnOverError: As `add_message`.
+            MisuseError: As `add_message`.
         """
         self._check()
         self._has_acted = True
@@ -109,7 +108,10 @@ class Draft:
 
     def _check(self) -> None:
         if self._is_over:
-            raise TurnOverError(self._name)
+            raise MisuseError(
+                f"{self._name!r} began another turn before this one ended. An agent takes one turn at a time: give each "
+                f"conversation an agent of its own, see `for_conversation`."
+            )
 
     async def _complete(self) -> None:
         if self._open:

@@ -15,7 +15,7 @@ from callboard.messages.events import read_message
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools.approval import CONSENT, Consent
 
-from .errors import NobodyToAskError
+from .errors import UserInputError
 
 __all__ = []
 
@@ -297,13 +297,17 @@ async def decided_by_person(agent: str, asks: Asks) -> Decision:
         asks: The question.
 
     Raises:
-        NobodyToAskError: Nobody can be asked here (a RuntimeError).
+        UserInputError: Nobody can be asked here (a RuntimeError).
     """
     digest = hashlib.sha256(asks.question.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
     step = NumberedStep.begin(f"guardrail-asks:{digest}")
     context = running_context()
     if not can_ask(context):
-        raise NobodyToAskError(agent, asks.question)
+        raise UserInputError(
+            agent,
+            f"a guardrail asks: {asks.question} Nobody can be asked: give the assistant a function that asks, `on_input=`, "
+            f"write `on_guardrail_asks` in a class of your own, or run it on the bus.",
+        )
     question = Question(
         text=asks.question,
         name="guardrail" if step is None else step.full_name,

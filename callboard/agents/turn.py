@@ -46,7 +46,7 @@ from callboard.tools.workbench import Workbench
 
 from .base import Response, Said
 from .draft import Draft, recall, without_images
-from .errors import NoTextError
+from .errors import NoResponseError
 from .guardrails import Guardrail, GuardrailChain, Refused
 from .handoff import Handoff, Taken, along_with, first_handoff, handoff_message, settled
 from .tool_calls import Bench, Calls
@@ -186,7 +186,7 @@ class Turn:
             async for item in items:
                 yield item
         if not isinstance(self._answered().content, str):
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         self._next = self._say
 
     async def _say(self) -> Happening:
@@ -250,7 +250,7 @@ class Turn:
     def _answered(self) -> CreateResult:
         """The last answer of the model."""
         if self._answer is None:
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         return self._answer
 
     async def _check(self, calls: Sequence[FunctionCall]) -> None:
@@ -390,10 +390,10 @@ class Prompt:
         """What the model has answered.
 
         Raises:
-            NoTextError: Its stream had no end.
+            NoResponseError: Its stream had no end.
         """
         if self._answer is None:
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         return self._answer
 
 
@@ -461,3 +461,10 @@ def try_again(refused: Refused) -> str:
 def no_answer(refused: Refused, source: str) -> TextMessage:
     """For those who wait for an answer, when every one was refused."""
     return TextMessage(content=f"I have no answer that I may give: {refused.reason}", source=source)
+
+
+def _no_text(name: str) -> NoResponseError:
+    """The error of a model that was to put the results of tools into words, and asked for tools again or did not end."""
+    return NoResponseError(
+        f"Reflect on tool use produced no valid text response: the model of {name!r} answered with something else."
+    )

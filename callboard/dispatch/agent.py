@@ -38,7 +38,7 @@ from callboard.tools.schema import ToolSchema
 from callboard.tools.static import StaticStreamWorkbench, StaticWorkbench
 from callboard.tools.workbench import StreamWorkbench, ToolResult, Workbench, error_result
 
-from .dispatcher import AbstractDispatcher, AbstractDynamicDispatcher, DuplicateHandoffError
+from .dispatcher import AbstractDispatcher, AbstractDynamicDispatcher, name_taken
 from .dynamic import DynamicDispatcher
 
 Change: TypeAlias = Literal["created", "used", "expired", "hidden"]
@@ -187,7 +187,7 @@ def _creating(
             message: What to tell that agent: all that it has to know and to do.
         """
         if name in taken:
-            raise DuplicateHandoffError(name, "tool")
+            raise name_taken(name, "tool")
         handoff = dispatcher.create_handoff(name, target, description, message, caller=agent)
         note("created", handoff)
         return f"There is a tool {handoff.name} now, which hands over to {handoff.target}."
@@ -227,8 +227,8 @@ class DynamicDispatcherAgent(AssistantAgent):
         **options: See AssistantAgent; `handoffs` is not among them.
 
     Raises:
-        AssistantSettingError: As AssistantAgent (a ValueError).
-        DuplicateHandoffError: A handoff has the name of a tool (a ValueError).
+        AgentSettingError: As AssistantAgent (a ValueError).
+        HandoffDeclarationError: A handoff has the name of a tool (a ValueError).
     """
 
     def __init__(
@@ -346,4 +346,4 @@ class DynamicDispatcherAgent(AssistantAgent):
                 taken |= {tool.name for tool in bench.tools}
         for handoff in self._dispatcher.handoffs:
             if handoff.name in taken:
-                raise DuplicateHandoffError(handoff.name, "tool")
+                raise name_taken(handoff.name, "tool")

@@ -38,7 +38,7 @@ class WorkbenchSearchAgent(AssistantAgent):
         **options: See AssistantAgent; `tools` and `workbench` are not among them.
 
     Raises:
-        AssistantSettingError: As AssistantAgent (a ValueError).
+        AgentSettingError: As AssistantAgent (a ValueError).
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         handoffs: To whom it hands over in a pattern.
 
     Raises:
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
         GroupChatDeclarationError: There is no such mode, or no such model (a ValueError).
     """
 
@@ -348,7 +348,7 @@ class AssistantAgent(ConversableAgent):
         **options: See ConversableAgent.
 
     Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+        AgentSettingError, GroupChatDeclarationError: See ConversableAgent.
     """
 
     DEFAULT_SYSTEM_MESSAGE: Final = TASK
@@ -398,7 +398,7 @@ class UserProxyAgent(ConversableAgent):
         **options: See ConversableAgent.
 
     Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+        AgentSettingError, GroupChatDeclarationError: See ConversableAgent.
     """
 
     def __init__(

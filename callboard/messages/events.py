@@ -22,9 +22,9 @@ from .chat import (
     StopMessage,
     TextMessage,
     ToolCallSummaryMessage,
-    UnknownMessageTypeError,
     class_named,
     type_name,
+    unknown_type,
 )
 
 
@@ -321,7 +321,7 @@ def read_message(data: Any) -> Any:
     """A chat message or event from what `dump` returned; one that is a message already stays as it is.
 
     Raises:
-        ValueError: It is no such data, or names a type that this program does not have (UnknownMessageTypeError).
+        ValueError: It is no such data, or names a type that this program does not have (MessageTypeError).
     """
     if type(data) is dict:  # as it comes from a stream
         return class_named(data.get("type")).load(data)
@@ -385,8 +385,7 @@ class MessageFactory:
         """A message from what its `dump` returned.
 
         Raises:
-            UnknownMessageTypeError: It names a type that is not known (a ValueError).
-            MessageTypeError: It names none (a ValueError).
+            MessageTypeError: It names a type that is not known, or none (a ValueError).
             ValueError: It does not fit the type.
         """
         name = data.get("type")
@@ -395,7 +394,7 @@ class MessageFactory:
                 "type", "the field 'type' is required in the data of a message, and is a text."
             )
         if name not in self._types:
-            raise UnknownMessageTypeError(name[:200])
+            raise unknown_type(name)
         return self._types[name].load(data)
 
 

@@ -12,7 +12,9 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel, Field, JsonValue, PrivateAttr, TypeAdapter
 
-from .errors import EventTypeError, UnboundRequestError
+from callboard.errors import MisuseError
+
+from .errors import RunDeclarationError
 
 EventType: TypeAlias = Literal[
     "input_request",
@@ -33,6 +35,12 @@ EventType: TypeAlias = Literal[
 """The types; the first six are those of AG2's RFC 001."""
 
 MISSING: Final = "it has no method {name}"
+
+
+def _not_taken(processor: object, type: str, reason: str) -> RunDeclarationError:
+    """The error of a processor that can't take an event."""
+    name = processor.__class__.__name__
+    return RunDeclarationError(f"{name} can't process an event of the type {type!r}: {reason}")
 
 
 def _now() -> datetime:
@@ -74,7 +82,7 @@ class Event(BaseModel, ABC, frozen=True):
             What the method returns.
 
         Raises:
-            EventTypeError: There is no such method (a TypeError).
+            RunDeclarationError: There is no such method (a TypeError).
         """
         return self._method_of(event_processor, "process_{type}_event")(self)
 
@@ -87,7 +95,7 @@ class Event(BaseModel, ABC, frozen=True):
         name = pattern.format(type=self.type)
         method: Callable[[Event], Any] | None = getattr(processor, name, None)
         if method is None:
-            raise EventTypeError(type(processor).__name__, self.type, MISSING.format(name=name))
+            raise _not_taken(processor, self.type, MISSING.format(name=name))
         return method
 
 
@@ -230,14 +238,17 @@ class _InputRequest(Event, ABC, frozen=True):
             response: The answer, or an event that has it.
 
         Raises:
-            UnboundRequestError: It does not come from the events of a run (a RuntimeError).
+            MisuseError: It does not come from the events of a run (a RuntimeError).
             InputAnsweredError, InputExpiredError, InputValueError: See `AsyncRunResponse.respond`.
         """
         await self._bound().a_answer(self.request_id, _value(response))
 
     def _bound(self) -> AnswersRequests:
         if self._answering is None:
-            raise UnboundRequestError(self.request_id)
+            raise MisuseError(
+                f"The input request {self.request_id!r} does not come from the events of a run, so that it can't be "
+                f"answered by itself. Answer it with `response.respond(request_id, value)`."
+            )
         return self._answering
 
 
@@ -260,9 +271,9 @@ class AsyncInputRequestEvent(_InputRequest, frozen=True):
         """It can't be processed synchronously.
 
         Raises:
-            EventTypeError: Always (a TypeError).
+            RunDeclarationError: Always (a TypeError).
         """
-        raise EventTypeError(type(event_processor).__name__, self.type, NOT_SYNC)
+        raise _not_taken(event_processor, self.type, NOT_SYNC)
 
 
 class InputResponseEvent(Event, frozen=True):

@@ -16,7 +16,6 @@ from callboard.runtime.errors import RuntimeStateError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
-from callboard.teams.errors import RunNotFoundError
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import find_run
 from callboard.teams.loop import Participant
@@ -309,7 +308,7 @@ def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatM
 
     Raises:
         RunDeclarationError: Something is known, and there is no task (a ValueError).
-        ContextVariableError: One of them is no plain data (a ValueError).
+        RunDeclarationError: One of them is no plain data (a ValueError).
         TaskError: The task is none (a ValueError).
     """
     messages, values = task_messages(message), {}
@@ -356,10 +355,7 @@ async def attached(
     """A run that somebody began; see `attach`."""
     if team is not None and conversation is not None:
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
-    try:
-        found = await find_run(runtime, run_id, team=team)
-    except RunNotFoundError as error:
-        raise RunUnknownError(run_id, error.reason) from error
+    found = await find_run(runtime, run_id, team=team)
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
     client = TeamClient(runtime, found.team, found.conversation)

@@ -35,7 +35,7 @@ from callboard.messages.events import (
     UserInputRequestedEvent,
 )
 
-from .errors import ContextVariableError
+from .errors import RunDeclarationError
 from .events import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
@@ -350,10 +350,10 @@ def as_json(values: Mapping[str, Any]) -> dict[str, str]:
     """Each of some variables as JSON.
 
     Raises:
-        ContextVariableError: One is no plain data (a ValueError).
+        RunDeclarationError: One is no plain data (a ValueError).
     """
     if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
-        raise ContextVariableError("context_variables", f"a {type(values).__name__} has no names")
+        raise _not_kept("context_variables", f"a {type(values).__name__} has no names")
     return {_checked(name): _json(name, value) for name, value in values.items()}
 
 
@@ -369,7 +369,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, st
     """What is new or different since a snapshot, each as JSON; what was removed is null.
 
     Raises:
-        ContextVariableError: One of them is no plain data (a ValueError).
+        RunDeclarationError: One of them is no plain data (a ValueError).
     """
     new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
@@ -386,9 +386,16 @@ def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgen
                 variables[key] = value
 
 
+def _not_kept(name: str, reason: str) -> RunDeclarationError:
+    return RunDeclarationError(
+        f"The context variable {name} can't be kept: {reason}. Its value has to fit into JSON: "
+        f"texts, numbers, lists, dictionaries, true, false."
+    )
+
+
 def _checked(name: object) -> str:
     if not isinstance(name, str):
-        raise ContextVariableError(repr(name), f"its name is a {type(name).__name__}, and not a text")
+        raise _not_kept(repr(name), f"its name is a {type(name).__name__}, and not a text")
     return name
 
 
@@ -396,4 +403,4 @@ def _json(name: str, value: Any) -> str:
     try:
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ContextVariableError(repr(name), str(error)) from error
+        raise _not_kept(repr(name), str(error)) from error

@@ -596,7 +596,7 @@ def process_run_response(run_response: _Events, processor: EventProcessorProtoco
         processor: Has a method for each type of events.
 
     Raises:
-        EventTypeError: It has no method for one of the RFC's types (a TypeError).
+        RunDeclarationError: It has no method for one of the RFC's types (a TypeError).
     """
     for event in run_response.events:
         event.process(processor)

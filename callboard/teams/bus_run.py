@@ -34,7 +34,7 @@ from callboard.runtime.execution import in_run_path
 from callboard.runtime.steps import taping
 
 from .budget import Overspent, budget_error, set_limits, time_overspent, turns_overspent
-from .errors import ChoiceTimeoutError, TeamNotRunError
+from .errors import TeamNotRunError
 from .fork import mark_turn
 from .loop import Choice, TurnLoop, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
@@ -126,7 +126,7 @@ class RunSteps:
         try:
             with in_run_path(run.path):
                 await self._in_time(self._loop.check(messages or None))
-        except (ValueError, ChoiceTimeoutError) as error:
+        except (ValueError, TeamNotRunError) as error:
             return str(error)
         self._state.run = run
         run.budget = run.budget or self._loop.plan.budget
@@ -212,11 +212,7 @@ class RunSteps:
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        seconds = self._settings.choice_timeout
-        try:
-            return await within(seconds, step)
-        except LateError as error:
-            raise ChoiceTimeoutError(self._loop.plan.name, seconds) from error
+        return await within(self._settings.choice_timeout, step, self._loop.plan.name)
 
     async def _follow(self, run: CurrentRun, following: Choice) -> None:
         if following.said:
@@ -652,11 +648,7 @@ async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> No
     await agent.tell(told, ctx.sender)
 
 
-class LateError(Exception):
-    """It has not ended in time, and was cancelled."""
-
-
-async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float, step: Coroutine[Any, Any, T], team: str) -> T:
     """Awaits a coroutine for so long at most.
 
     Most strategies and conditions decide without waiting for anything: they have ended when others would begin to wait, and
@@ -665,9 +657,10 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
     Args:
         seconds: How long it may wait, from when it first does.
         step: The coroutine.
+        team: Name of the team, for the error.
 
     Raises:
-        LateError: It has not ended by then.
+        TeamNotRunError: It has not ended by then, and was cancelled (a RuntimeError).
     """
     try:
         waiting = step.send(None)
@@ -680,7 +673,11 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
             return await _rest(step, waiting)
     except TimeoutError as error:
         if limit.expired():
-            raise LateError from error
+            raise TeamNotRunError(
+                team,
+                f"could not choose who speaks next within choice_timeout={seconds:g} s: "
+                f"look for what its strategy or its termination condition waits for",
+            ) from error
         raise
 
 

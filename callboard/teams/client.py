@@ -27,11 +27,11 @@ from callboard.testing.cassette import Cassette, CassetteError, said_in
 
 from .budget import RunBudget, check_budget
 from .errors import (
+    RunUnknownError,
     TeamBusyError,
     TeamForkError,
     TeamMemberError,
     TeamNotRunError,
-    TeamRunUnknownError,
     TeamStateError,
     TeamTaskError,
 )
@@ -106,7 +106,7 @@ class Records:
 
         Raises:
             CassetteError: It was not recorded, or not completely (a ValueError).
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
         async with aclosing(self.entries(run_id)) as entries:
             return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
@@ -331,7 +331,7 @@ class TeamClient(Steering):
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
-            TeamRunUnknownError: The server has lost the run with its data (a LookupError).
+            RunUnknownError: The server has lost the run with its data (a LookupError).
             asyncio.CancelledError: The run was cancelled.
             RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
@@ -386,7 +386,7 @@ class TeamClient(Steering):
 
         Raises:
             TeamRunError: It has failed (a RuntimeError).
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
             asyncio.CancelledError: It was cancelled.
         """
         reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
@@ -487,7 +487,7 @@ class TeamClient(Steering):
             after: Number of the last entry that is known; 0: none.
 
         Raises:
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
         async with aclosing(_each(self.portions(run_id, after=after))) as entries:
             async for entry in entries:
@@ -506,7 +506,7 @@ class TeamClient(Steering):
             async with aclosing(coming):
                 async for portion in coming:
                     yield portion
-        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+        raise self._unknown(run_id)
 
     async def _coming(
         self, events: RunEvents, run_id: str, number: int = 0
@@ -527,7 +527,7 @@ class TeamClient(Steering):
         async with self.runtime.read_run(stream_of(self._address, run_id), after=number, live=False) as left:
             async for portion in left.portions():
                 yield portion
-        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+        raise self._unknown(run_id)
 
     async def describe(self, run_id: str) -> Accepted:
         """State of a run; "idle" when it is neither under way nor waits for its turn."""
@@ -575,6 +575,14 @@ class TeamClient(Steering):
             TeamOutputError: The last message is none (a ValueError).
         """
         return with_output(result, self._output_content_type, self.team)
+
+    def _unknown(self, run_id: str) -> RunUnknownError:
+        return RunUnknownError(
+            run_id,
+            f"the team {self.team!r} has no run {run_id!r} in the conversation {self.conversation!r}, or not any more: "
+            f"events are kept for the time of `run_retention`, and a server that loses data loses runs. If it was begun a "
+            f"moment ago, begin it again.",
+        )
 
     def _check(self, accepted: Accepted, run_id: str) -> None:
         if accepted.done:

@@ -20,7 +20,7 @@ from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 
-from .errors import GraphConditionError, TeamDeclarationError
+from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
 from .loop import Choice, Floor, Participant, SpeakerSelection
 
@@ -77,10 +77,13 @@ class DiGraphEdge(BaseModel):
         """Refuse to be dumped with a function.
 
         Raises:
-            GraphConditionError: There is one (a ValueError).
+            TeamDeclarationError: There is one (a ValueError).
         """
         if self.condition_function is not None:
-            raise GraphConditionError(self.target)
+            raise TeamDeclarationError(
+                f"The condition of an edge to {self.target!r} is a function, which can't be dumped. "
+                f"Use a text as the condition, or make the graph in the program that loads the rest."
+            )
 
 
 class DiGraphNode(BaseModel):

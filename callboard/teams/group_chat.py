@@ -24,7 +24,7 @@ from callboard.agents.base import (
     task_messages,
     twin_of,
 )
-from callboard.agents.errors import AgentNameError
+from callboard.agents.errors import wrong_name
 from callboard.conditions.base import TerminationCondition
 from callboard.core.agent import BaseAgent
 from callboard.core.cancellation import CancellationToken
@@ -73,7 +73,7 @@ class BaseGroupChat(Team):
 
     Raises:
         TeamDeclarationError: A member is missing or is none, two have one name, or the condition is none (a ValueError).
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class BaseGroupChat(Team):
         """A team like this one, in this process, for another conversation, in which nothing was said yet.
 
         Raises:
-            ConversationError: A member can't be copied (a TypeError).
+            AgentSettingError: A member can't be copied (a TypeError).
         """
         fresh = copy.copy(self)
         fresh._runtime = None
@@ -324,10 +324,10 @@ def check_team(
 
     Raises:
         TeamDeclarationError: It can't be this (a ValueError).
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
     """
     if not name.isidentifier():
-        raise AgentNameError(name, "a team")
+        raise wrong_name(name, "a team")
     check_participants(participants)
     _check_condition(condition)
     _check_turns(max_turns)

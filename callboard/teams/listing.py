@@ -12,7 +12,7 @@ import pydantic_core
 
 from callboard.broker import AgentId
 
-from .errors import RunNotFoundError
+from .errors import RunUnknownError
 from .loop import is_of_takes
 from .member import waiting_conversations
 from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown
@@ -113,14 +113,14 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
         team: Only runs of this team; None: of all.
 
     Raises:
-        RunNotFoundError: There is none, or more than one (a LookupError); the text names what is near.
+        RunUnknownError: There is none, or more than one (a LookupError); the text names what is near.
     """
     runtime.registry.register(*ANSWERS)
     near = await _begin_with(runtime, name, team)
     exact = [one for one in near if name == one.id] or [one for one in near if name == _names(one)[2]] or near
     if len(exact) == 1:
         return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    raise RunNotFoundError(name, _several(exact) if exact else await _none(runtime, name, team))
+    raise RunUnknownError(name, _several(exact) if exact else await _none(runtime, name, team))
 
 
 async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:

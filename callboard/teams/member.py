@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 from callboard.agents.base import BaseChatAgent, Response, Said, TaskResult, Team, twin_of
-from callboard.agents.errors import NoResponseError
+from callboard.agents.errors import no_response
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import Buried
@@ -276,7 +276,7 @@ async def speak(
             await emit(item)
             if is_kept(item):
                 said.append(item)
-    raise NoResponseError(participant.name)
+    raise no_response(participant.name)
 
 
 def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
