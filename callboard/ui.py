@@ -154,27 +154,28 @@ class _Show(Generic[ResultT]):
 
     async def item(self, item: Said | ResultT) -> None:
         """Show one item of the stream."""
-        if isinstance(item, TaskResult):
-            self.last = item
-            await self._summary("messages", len(item.messages), [f"Finish reason: {item.stop_reason}"])
-        elif isinstance(item, Response):
-            self.last = item
-            await self._said(item.chat_message, item.chat_message.source)
-            await self._summary("inner messages", len(item.inner_messages or ()), [])
-        elif isinstance(item, UserInputRequestedEvent):
-            await self._page.end_line()
-            if self._input_manager is not None:
-                self._input_manager.notify_event_received(item.request_id)
-        elif isinstance(item, InputRequestedEvent):
-            await self._answering.asked(item)
-        elif isinstance(item, InputAnsweredEvent):
-            await self._answering.ended(item)
-        elif isinstance(item, ModelClientStreamingChunkEvent):
-            await self._piece(item)
-        elif isinstance(item, AttemptEndedEvent):
-            await self._ended(item)
-        else:
-            await self._said(item, _title(item))
+        match item:
+            case TaskResult():
+                self.last = item
+                await self._summary("messages", len(item.messages), [f"Finish reason: {item.stop_reason}"])
+            case Response():
+                self.last = item
+                await self._said(item.chat_message, item.chat_message.source)
+                await self._summary("inner messages", len(item.inner_messages or ()), [])
+            case UserInputRequestedEvent():
+                await self._page.end_line()
+                if self._input_manager is not None:
+                    self._input_manager.notify_event_received(item.request_id)
+            case InputRequestedEvent():
+                await self._answering.asked(item)
+            case InputAnsweredEvent():
+                await self._answering.ended(item)
+            case ModelClientStreamingChunkEvent():
+                await self._piece(item)
+            case AttemptEndedEvent():
+                await self._ended(item)
+            case _:
+                await self._said(item, _title(item))
 
     async def _piece(self, piece: ModelClientStreamingChunkEvent) -> None:
         if self._streamed is None or not self._streamed.goes_on_with(piece):

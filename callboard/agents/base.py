@@ -511,12 +511,17 @@ def _known(owner: object, values: Iterable[Any], depth: int) -> Iterator[tuple[i
             yield id(value), value
         elif isinstance(value, Conversational):
             yield id(value), value.for_conversation()
-        elif depth and isinstance(value, ChatCompletionContext):
-            yield from _known(owner, vars(value).values(), depth - 1)
-        elif depth and isinstance(value, Mapping):
-            yield from _known(owner, value.values(), depth - 1)
-        elif depth and isinstance(value, list | tuple | set | frozenset):
-            yield from _known(owner, value, depth - 1)
+        elif depth:
+            yield from _known(owner, _inside(value), depth - 1)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """Objects in a container, or in a model context."""
+    if isinstance(value, ChatCompletionContext):
+        return vars(value).values()
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 def is_async(function: Callable[..., Any]) -> bool:

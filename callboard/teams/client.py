@@ -68,188 +68,7 @@ if TYPE_CHECKING:
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class Records:
-    """The part of a TeamClient that is about what there was."""
-
-    runtime: RedisAgentRuntime
-    team: str
-    conversation: str
-    _address: AgentId
-
-    def entries(self, run_id: str) -> AsyncGenerator[Any, None]:
-        """The entries of a run's stream."""
-        raise NotImplementedError
-
-    def beside(self, conversation: str) -> Self:
-        """Another conversation of the team."""
-        other = copy(self)
-        other.conversation, other._address = conversation, AgentId(self.team, conversation)
-        return other
-
-    async def usage(self, run_id: str) -> RunUsage:
-        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
-
-        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
-
-        Args:
-            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
-        """
-        await self.runtime.open()
-        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
-        return await ledger.of_run(stream_of(self._address, run_id))
-
-    async def export(self, run_id: str) -> Cassette:
-        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
-
-        Args:
-            run_id: Id of a run that was started with `record=True`.
-
-        Raises:
-            CassetteError: It was not recorded, or not completely (a ValueError).
-            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
-        """
-        async with aclosing(self.entries(run_id)) as entries:
-            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
-
-    async def turns(self) -> list[TurnMark]:
-        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
-        await self.runtime.open()
-        stored = await self.runtime.transport.load_state(self.team, self.conversation)
-        return marks_in(stored)
-
-    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
-        """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
-
-        This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with
-        a task or without, and nothing that was answered before is paid for again. What an agent keeps beside `save_state`,
-        and what it did outside, is not forked.
-
-        Args:
-            conversation: Id of the new one, in which nothing was said yet.
-            at: Number of the turn, one of `turns()`; None: see `run_id`.
-            run_id: After the last turn of this run; "": after the last turn that has ended.
-
-        Returns:
-            The new conversation.
-
-        Raises:
-            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
-            SettingValueError: There can't be a conversation of that id (a ValueError).
-        """
-        check_conversation(conversation)
-        fork_id = f"fork {uuid.uuid4().hex}"
-        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id)
-        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
-        if accepted.part is not None:
-            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
-            accepted = await self.runtime.send_message(born, other, claim_check=True)
-        if accepted.problem:
-            where = "" if at is None else f"after turn {at}"
-            raise TeamForkError(self.team, self.conversation, where, accepted.problem)
-        return self.beside(conversation)
-
-
-async def cassette_of(
-    runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
-) -> Cassette:
-    """What a run's two streams have, as a cassette.
-
-    Args:
-        runtime: Reads them.
-        team: Name of the team.
-        stream: Of the run.
-        entries: Those of the run, from its start to its end.
-
-    Raises:
-        CassetteError: The run was not recorded, or not completely (a ValueError).
-    """
-    runtime.registry.register(Take)
-    takes: list[Take] = []
-    async with runtime.read_run(takes_of(stream), live=False) as found:
-        takes += [entry.event async for entry in found]
-    if not takes:
-        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
-    lost = [take.agent for take in takes if take.answer is None]
-    if lost:
-        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
-    task, reading = "", RunReading(shows_task=True)
-    async for entry in entries:
-        if isinstance(entry.event, Shown):
-            list(reading.show(entry.event))
-            if entry.event.is_task:
-                texts = [one.to_text() for one in entry.event.messages if isinstance(one, BaseChatMessage)]
-                task = "\n".join(texts)
-        elif isinstance(entry.event, RunEnded):
-            result = reading.result(entry.event)
-            return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
-    raise CassetteError(f"the run {stream!r} has not ended")
-
-
-class Steering(Records):
-    """The part of a TeamClient that tells runs what to do."""
-
-    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
-        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
-
-        Args:
-            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
-                such as answers of models and tools, is not made again.
-            run_id: The run that is meant; "": the one under way.
-
-        Returns:
-            False when it was paused already.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="pause", now=now, run_id=run_id))
-
-    async def resume(self, *, run_id: str = "") -> bool:
-        """Go on after `pause`; False when it was not paused."""
-        return await self._control(ControlRun(what="resume", run_id=run_id))
-
-    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
-        """Let the next turn begin, of a run that was started with `step=True`.
-
-        Args:
-            run_id: The run that is meant; "": the one under way.
-            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
-            on: Do not wait before the turns that follow, either.
-
-        Returns:
-            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="step", now=on, run_id=run_id, turn=turn))
-
-    async def stop(self) -> bool:
-        """End the run after the turn under way, as an ExternalTermination does."""
-        return await self._control(ControlRun(what="stop"))
-
-    async def abort(self, run_id: str = "") -> bool:
-        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
-
-        Args:
-            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
-
-        Raises:
-            TeamNotRunError: There is no such run (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="abort", run_id=run_id))
-
-    async def _control(self, order: ControlRun) -> bool:
-        accepted = await self.runtime.send_message(order, self._address)
-        self._check_done(accepted)
-        return accepted.done
-
-    def _check_done(self, accepted: Accepted) -> None:
-        if accepted.problem:
-            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-class TeamClient(Steering):
+class TeamClient:
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -418,6 +237,70 @@ class TeamClient(Steering):
         """
         self._check_done(await self.runtime.send_message(LoadConversation(state=dict(state)), self._address))
 
+    # Orders to runs
+
+    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
+        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
+
+        Args:
+            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
+                such as answers of models and tools, is not made again.
+            run_id: The run that is meant; "": the one under way.
+
+        Returns:
+            False when it was paused already.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="pause", now=now, run_id=run_id))
+
+    async def resume(self, *, run_id: str = "") -> bool:
+        """Go on after `pause`; False when it was not paused."""
+        return await self._control(ControlRun(what="resume", run_id=run_id))
+
+    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
+        """Let the next turn begin, of a run that was started with `step=True`.
+
+        Args:
+            run_id: The run that is meant; "": the one under way.
+            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
+            on: Do not wait before the turns that follow, either.
+
+        Returns:
+            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="step", now=on, run_id=run_id, turn=turn))
+
+    async def stop(self) -> bool:
+        """End the run after the turn under way, as an ExternalTermination does."""
+        return await self._control(ControlRun(what="stop"))
+
+    async def abort(self, run_id: str = "") -> bool:
+        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
+
+        Args:
+            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
+
+        Raises:
+            TeamNotRunError: There is no such run (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="abort", run_id=run_id))
+
+    async def _control(self, order: ControlRun) -> bool:
+        accepted = await self.runtime.send_message(order, self._address)
+        self._check_done(accepted)
+        return accepted.done
+
+    def _check_done(self, accepted: Accepted) -> None:
+        if accepted.problem:
+            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
+
+    # How it stands, and what there was
+
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
 
@@ -448,6 +331,76 @@ class TeamClient(Steering):
             InputValueError: The answer is not what was asked for (a ValueError).
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
+
+    def beside(self, conversation: str) -> Self:
+        """Another conversation of the team."""
+        other = copy(self)
+        other.conversation, other._address = conversation, AgentId(self.team, conversation)
+        return other
+
+    async def usage(self, run_id: str) -> RunUsage:
+        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+
+        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
+
+        Args:
+            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
+        """
+        await self.runtime.open()
+        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
+        return await ledger.of_run(stream_of(self._address, run_id))
+
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self.entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+
+    async def turns(self) -> list[TurnMark]:
+        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
+        await self.runtime.open()
+        stored = await self.runtime.transport.load_state(self.team, self.conversation)
+        return marks_in(stored)
+
+    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
+        """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
+
+        This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with
+        a task or without, and nothing that was answered before is paid for again. What an agent keeps beside `save_state`,
+        and what it did outside, is not forked.
+
+        Args:
+            conversation: Id of the new one, in which nothing was said yet.
+            at: Number of the turn, one of `turns()`; None: see `run_id`.
+            run_id: After the last turn of this run; "": after the last turn that has ended.
+
+        Returns:
+            The new conversation.
+
+        Raises:
+            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
+            SettingValueError: There can't be a conversation of that id (a ValueError).
+        """
+        check_conversation(conversation)
+        fork_id = f"fork {uuid.uuid4().hex}"
+        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id)
+        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
+        if accepted.part is not None:
+            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
+            accepted = await self.runtime.send_message(born, other, claim_check=True)
+        if accepted.problem:
+            where = "" if at is None else f"after turn {at}"
+            raise TeamForkError(self.team, self.conversation, where, accepted.problem)
+        return self.beside(conversation)
+
+    # Beginning and reading
 
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
@@ -716,3 +669,39 @@ class RunReading:
             if shown.goes_on:
                 return
             self._attempts = {path: a for path, a in self._attempts.items() if path[0] != shown.turn[0]}
+
+
+async def cassette_of(
+    runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
+) -> Cassette:
+    """What a run's two streams have, as a cassette.
+
+    Args:
+        runtime: Reads them.
+        team: Name of the team.
+        stream: Of the run.
+        entries: Those of the run, from its start to its end.
+
+    Raises:
+        CassetteError: The run was not recorded, or not completely (a ValueError).
+    """
+    runtime.registry.register(Take)
+    takes: list[Take] = []
+    async with runtime.read_run(takes_of(stream), live=False) as found:
+        takes += [entry.event async for entry in found]
+    if not takes:
+        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
+    lost = [take.agent for take in takes if take.answer is None]
+    if lost:
+        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
+    task, reading = "", RunReading(shows_task=True)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            list(reading.show(entry.event))
+            if entry.event.is_task:
+                texts = [one.to_text() for one in entry.event.messages if isinstance(one, BaseChatMessage)]
+                task = "\n".join(texts)
+        elif isinstance(entry.event, RunEnded):
+            result = reading.result(entry.event)
+            return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
+    raise CassetteError(f"the run {stream!r} has not ended")
