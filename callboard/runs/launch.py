@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
+from callboard.errors import MisuseError
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
-from callboard.runtime.errors import RuntimeStateError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
@@ -285,7 +285,7 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
 def _is_open(runtime: RedisAgentRuntime) -> bool:
     try:
         return bool(runtime.transport)
-    except RuntimeStateError:
+    except MisuseError:
         return False
 
 
@@ -336,7 +336,7 @@ async def begin_on_bus(
         await host(team, runtime, team.name)
     previous = await _run_before(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    await runtime.check_reading(client.team)
+    await runtime.runs.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
