@@ -64,7 +64,7 @@ async def Console(  # noqa: N802 - AutoGen's name
     """Show a run on stdout as it goes on: who says what, calls of tools, texts while they are made.
 
     Control characters in what is said are shown as JSON writes them, so that nothing of it changes the terminal. Where
-    nobody reads stdout any more, the run goes on in silence. Texts of several speakers at once get a heading with each
+    stdout has no reader any more, the run goes on in silence. Texts of several speakers at once get a heading with each
     change of the speaker; AutoGen mixes them, and leaves out whatever comes right after a streamed text.
 
     Args:
@@ -231,7 +231,7 @@ GONE: Final = (errno.EPIPE, errno.EIO, errno.EBADF)
 class Page:
     """Stdout, written by threads: a slow reader holds up the run that is shown, and not the event loop.
 
-    When nobody reads any more (a pipe without its reader, a terminal that was closed), or there is no stdout, nothing is
+    When it has no reader any more (a pipe that was left, a terminal that was closed), or there is no stdout, nothing is
     written, and the run goes on.
     """
 
@@ -276,7 +276,7 @@ class Page:
 
 
 def _print(text: str) -> bool:
-    """Whether there was somebody to read it."""
+    """Whether there was a reader."""
     out = sys.stdout
     if out.closed:
         return False
@@ -322,7 +322,7 @@ ITERM_IMAGE: Final = "\033]1337;File=inline=1:{data}\a"
 
 
 def text_of(message: Said, *, with_images: bool = False) -> str:
-    """What a person reads of a message.
+    """A message as a person reads it.
 
     Args:
         message: A chat message or an event.
@@ -436,7 +436,7 @@ class ConsoleQuestions:
         await self._page.lines(one_line(f"[{event.request_id}] {event.status}{by}{text}"))
 
     async def close(self) -> None:
-        """Nobody is asked any more; a line that is still typed is lost. Raises what went wrong."""
+        """End the question; a line that is still typed is lost. Raises what went wrong."""
         if self._work is None:
             return
         if self._work.done():
@@ -479,7 +479,7 @@ def _typed() -> str:
 
 
 def _forget_typed() -> None:
-    """What was typed before a question was put is no answer to it."""
+    """Drop input that was typed before a question was put: it is no answer to it."""
     with contextlib.suppress(ImportError, OSError):  # no terminal, or none that can forget
         import termios
 

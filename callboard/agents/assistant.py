@@ -43,7 +43,7 @@ from .draft import Draft
 from .errors import AgentSettingError
 from .guardrails import Asks, Decision, Guardrail, GuardrailChain, decided_by_person
 from .handoff import Handoff
-from .turn import Setup, ToolCallSummaryFormatter, Turn, by_format
+from .turn import AssistantTurn, Setup, ToolCallSummaryFormatter, by_format
 
 __all__ = []
 
@@ -310,7 +310,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
 
     @property
     def model_context(self) -> ChatCompletionContext:
-        """What it remembers of its conversation."""
+        """Its memory of the conversation."""
         return self._model_context
 
     @property
@@ -343,7 +343,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
             guardrails = GuardrailChain(setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(setup, guardrails, draft, messages, token)
+            turn = AssistantTurn(setup, guardrails, draft, messages, token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item
@@ -360,7 +360,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             Passed, or Refused with the person's reason.
 
         Raises:
-            NobodyToAskError: Nobody can be asked (a RuntimeError).
+            UserInputError: No person can be asked (a RuntimeError).
         """
         with asking_by(self._setup.on_input):
             return await decided_by_person(self.name, asks)

@@ -36,7 +36,7 @@ Said: TypeAlias = BaseAgentEvent | BaseChatMessage
 
 
 class TaskResult(BaseModel):
-    """What came of a task.
+    """Result of a task.
 
     Attributes:
         messages: Everything that was said, in its order, without the pieces of streamed texts.
@@ -51,7 +51,7 @@ class TaskResult(BaseModel):
 
 
 class TaskRunner(Protocol):
-    """What carries out tasks: an agent, or a team. It goes on where its last task ended."""
+    """Runner of tasks: an agent, or a team. It goes on where its last task ended."""
 
     async def run(
         self,
@@ -124,13 +124,13 @@ class ChatAgent(ABC, TaskRunner, ComponentBase[BaseModel]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name, which nobody else in a team has."""
+        """Its name, which no other in a team has."""
         ...
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it can do, for those who choose who speaks."""
+        """Its description, for those that choose who speaks."""
         ...
 
     @property
@@ -231,13 +231,13 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name, which nobody else in a larger team has."""
+        """Its name, which no other in a larger team has."""
         ...
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it can do, for those who choose who speaks."""
+        """Its description, for those that choose who speaks."""
         ...
 
     @abstractmethod
@@ -247,7 +247,7 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
 
     @abstractmethod
     async def pause(self) -> None:
-        """Let nobody begin to speak until `resume`."""
+        """Let no member begin to speak until `resume`."""
         ...
 
     @abstractmethod
@@ -285,8 +285,8 @@ class BaseChatAgent(ChatAgent, ABC):
     remembers beside it lasts as long as its process.
 
     Args:
-        name: A Python identifier, which nobody else in its team has.
-        description: What it can do, for those who choose who speaks.
+        name: A Python identifier, which no other in its team has.
+        description: Its description, for those that choose who speaks.
 
     Raises:
         AgentSettingError: The name is none (a ValueError).
@@ -305,7 +305,7 @@ class BaseChatAgent(ChatAgent, ABC):
 
     @property
     def description(self) -> str:
-        """What it can do."""
+        """Its description."""
         return self._description
 
     @property
@@ -447,7 +447,7 @@ class BaseChatAgent(ChatAgent, ABC):
         """
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What `save_state` returns but for the messages that are kept in the list of `keep_context_in`.
+        """Its state but for the messages that are kept in the list of `keep_context_in`.
 
         Returns:
             Plain data; None: nothing. Here: all that `save_state` returns.
@@ -462,14 +462,14 @@ class BaseChatAgent(ChatAgent, ABC):
 T = TypeVar("T")
 
 SHARED: Final = (ChatCompletionClient, Tool, Workbench, Memory, CodeExecutor, AgentRuntime)
-"""What conversations share: it belongs to the process, and holds nothing of one conversation."""
+"""Classes of objects that conversations share: each belongs to the process, and holds nothing of one conversation."""
 
 DEPTH: Final = 4  # how far down in lists and dictionaries these are looked for
 
 
 @runtime_checkable
 class Conversational(Protocol):
-    """What has its own way to be copied for another conversation: an agent, or a team."""
+    """Agent or team that has its own way to be copied for another conversation."""
 
     def for_conversation(self) -> Self:
         """One like this, for another conversation."""
@@ -505,7 +505,7 @@ def copy_of(agent: T) -> T:
 
 
 def _known(owner: object, values: Iterable[Any], depth: int) -> Iterator[tuple[int, Any]]:
-    """What takes the place of which object in a copy, by the objects' ids."""
+    """The objects that take the place of others in a copy, by the ids of these."""
     for value in values:
         if isinstance(value, SHARED) or (isinstance(value, MethodType) and value.__self__ is not owner):
             yield id(value), value
@@ -536,10 +536,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 async def call(
     function: Callable[..., T] | Callable[..., Awaitable[T]], *args: object, token: CancellationToken | None
 ) -> T:
-    """What a function returns, be it async or not.
+    """The result of a function, be it async or not.
 
     An ordinary one runs in a thread, so that the event loop goes on while it blocks. It can't be stopped from outside: when
-    the token is cancelled nobody waits for it any more.
+    the token is cancelled it is not waited for any more.
 
     Args:
         function: The function.

@@ -210,7 +210,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
 
     @property
     def model_context(self) -> ChatCompletionContext:
-        """What its model remembers."""
+        """The messages that its model remembers."""
         return self._model_context
 
     async def on_messages(
@@ -261,7 +261,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
             await self._runner.executor.restart()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What its model remembers."""
+        """The messages that its model remembers."""
         return CodeExecutorAgentState(llm_context=await self._model_context.save_state()).model_dump()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -289,7 +289,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
             self._is_kept = True
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What `save_state` returns, where its context is not kept in the list of `keep_context_in`."""
+        """Its state, where its context is not kept in the list of `keep_context_in`."""
         return None if self._is_kept or self._writing is None else await self.save_state()
 
     async def _run_given(self, messages: Sequence[BaseChatMessage], token: CancellationToken) -> Response:
@@ -356,7 +356,7 @@ CORRECTION: Final = "Attempt number: {number}\nProposed correction: {reason}"
 
 
 class RetryDecision(BaseModel):
-    """What the model decides about code that failed.
+    """Decision of the model about code that failed.
 
     Attributes:
         reason: What is wrong, and how to mend it.
@@ -372,8 +372,8 @@ class RetryDecision(BaseModel):
 class CodeRunner:
     """Runs code blocks after an approval.
 
-    In a handler on the bus the approval and the result are recorded, each before it is used: after a crash nobody is asked
-    again, and code that has run does not run again. Code that was running when its process died does: it can't be
+    In a handler on the bus the approval and the result are recorded, each before it is used: after a crash no person is
+    asked again, and code that has run does not run again. Code that was running when its process died does: it can't be
     known how far it came.
 
     Args:
@@ -388,7 +388,7 @@ class CodeRunner:
     async def run(
         self, blocks: Sequence[CodeBlock], context: Sequence[LLMMessage], token: CancellationToken
     ) -> CodeResult:
-        """What the blocks came to, in words for a model; exit code 1 where they were not approved.
+        """The result of the blocks, in words for a model; exit code 1 where they were not approved.
 
         Args:
             blocks: The code.
@@ -542,7 +542,7 @@ class WritingTurn:
         yield self._noted(CodeExecutionEvent(retry_attempt=number, result=self._result, source=name))
 
     async def _correction(self, number: int, failed: CodeResult) -> CodeGenerationEvent | None:
-        """What the model would do better; None: it would not try again."""
+        """The correction that the model proposes; None: it would not try again."""
         setup = self._setup
         question = UserMessage(content=RETRY.format(output=failed.output), source=setup.name)
         prompt = fit_for(setup.client, [*await self._draft.get_messages(), question])

@@ -30,7 +30,7 @@ CUT_OFF: Final = (
 
 
 class Draft:
-    """What one turn adds to a model context; no half turn stays there when the turn does not come to its end.
+    """Additions of one turn to a model context; no half turn stays there when the turn does not come to its end.
 
     As long as no tool was called, all of it is taken back then: the turn can be made again. Afterwards it stays, for the
     model has to know what it has done, and calls without a result get one that says so. In AutoGen such calls stay as
@@ -54,7 +54,7 @@ class Draft:
         self._is_over = False
 
     async def get_messages(self) -> list[LLMMessage]:
-        """What the model would see now."""
+        """The messages that the model would see now."""
         return await self._context.get_messages()
 
     async def add_message(self, message: LLMMessage) -> None:
@@ -131,7 +131,7 @@ def _cut_off(call: FunctionCall) -> FunctionExecutionResult:
 
 
 class Recalled(BaseModel):
-    """What one memory had to say.
+    """Answer of one memory.
 
     Attributes:
         added: For the model.
@@ -186,7 +186,7 @@ class _Aside:
 
 
 class TakesMessages(Protocol):
-    """What messages are added to: a model context, or the draft of a turn."""
+    """Receiver of messages: a model context, or the draft of a turn."""
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add the newest message."""

@@ -71,7 +71,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
 
     Args:
         name: A Python identifier.
-        team: Works on the requests. It belongs to this agent: nobody else may run it.
+        team: Works on the requests. It belongs to this agent: nothing else may run it.
         model_client: Makes the answer. In handlers on the bus its answers are recorded.
         description: What it can do, for those who choose who speaks.
         instruction: What the model reads before what was said in the team.
@@ -182,7 +182,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
             self._is_kept = True
 
     async def save_beside_context(self) -> Mapping[str, Any]:
-        """What `save_state` returns but for messages that are kept in the list of `keep_context_in`."""
+        """Its state but for messages that are kept in the list of `keep_context_in`."""
         return await self._state(None if self._is_kept else await self._model_context.save_state())
 
     async def _state(self, context: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -55,7 +55,7 @@ Happening: TypeAlias = AsyncGenerator[Said | Response, None]
 Step: TypeAlias = Callable[[], Happening]
 
 
-class Turn:
+class AssistantTurn:
     """One turn of an assistant, as steps of which each chooses the next one.
 
     ```
@@ -304,7 +304,7 @@ class Setup:
         max_answer_refusals: How often the model may write another answer in place of a refused one.
         if_unknown: By tool, what to do when its outcome is unknown after a crash.
         needs_approval: By tool, which of its calls a person has to allow.
-        on_input: Asks a person; None: whoever is asked where it runs.
+        on_input: Asks a person; None: those who are asked where it runs.
         metadata: Anything about it.
         here: By tool, what carries out a call that changes nothing but the agent itself. Such calls are carried out one
             after the other before the others, in every attempt of a turn: they are not recorded, for a turn that is made
@@ -387,7 +387,7 @@ class Prompt:
 
     @property
     def answer(self) -> CreateResult:
-        """What the model has answered.
+        """The answer of the model.
 
         Raises:
             NoResponseError: Its stream had no end.

@@ -111,7 +111,7 @@ class TerminationCondition(ComponentBase[BaseModel], ABC):
         ...
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it remembers, as plain data that fits into JSON; here: nothing.
+        """Its memory, as plain data that fits into JSON; here: nothing.
 
         AutoGen's conditions can't be saved: there a team that is restarted counts from zero.
         """

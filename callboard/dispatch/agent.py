@@ -153,7 +153,7 @@ class HandoffOffer(StreamWorkbench):
                 yield item
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         return self._place(name).approval_of(name)
 
     def _place(self, name: str) -> StreamWorkbench:
@@ -220,7 +220,7 @@ class DynamicDispatcherAgent(AssistantAgent):
         name: A Python identifier.
         model_client: Its model, which must be able to call tools.
         workbench: One or several workbenches with its tools; they stay as they are.
-        dispatcher: Has its handoffs. None: a dynamic one that authorizes nobody.
+        dispatcher: Has its handoffs. None: a dynamic one that authorizes none.
         description: What it can do, for those who choose who speaks.
         system_message: What every prompt begins with; None: nothing.
         max_tool_iterations: How often the model may ask for tools in one turn; creating a handoff is one time.
@@ -265,7 +265,7 @@ class DynamicDispatcherAgent(AssistantAgent):
         """Learn to whom it can hand over.
 
         Raises:
-            TargetRefusedError: A handoff goes to somebody else (a ValueError).
+            TargetRefusedError: A handoff goes to another agent (a ValueError).
         """
         self._dispatcher.join(members)
 

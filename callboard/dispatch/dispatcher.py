@@ -4,7 +4,7 @@
 ActorError
 └── DispatchError
     ├── HandoffDeclarationError     it can't be made, or not beside the others (ValueError, TypeError)
-    ├── TargetRefusedError          nobody may hand over to this target, or this agent may not (ValueError)
+    ├── TargetRefusedError          no agent may hand over to this target, or this one may not (ValueError)
     └── UnknownHandoffError         there is no handoff of this name (KeyError, ValueError)
 ```
 
@@ -170,7 +170,7 @@ class AbstractDispatcher(ABC):
         """Learn who is in the team of an agent that uses this dispatcher; here: nothing.
 
         Raises:
-            TargetRefusedError: A handoff goes to somebody else (a ValueError).
+            TargetRefusedError: A handoff goes to another agent (a ValueError).
         """
 
 
@@ -268,7 +268,7 @@ class AbstractDynamicDispatcher(AbstractDispatcher):
         """The conversation begins anew; here: nothing."""
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What there is beyond the beginning, as plain data; here: nothing."""
+        """Its state beyond the beginning, as plain data; here: nothing."""
         return {}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -278,7 +278,7 @@ class AbstractDynamicDispatcher(AbstractDispatcher):
 class Dispatcher(AbstractDispatcher):
     """A list of handoffs.
 
-    The program wrote it, so nobody has to be authorized. The proposal's keeps the last of two handoffs with one name.
+    The program wrote it, so no agent has to be authorized. The proposal's keeps the last of two handoffs with one name.
 
     Args:
         handoffs: The handoffs.

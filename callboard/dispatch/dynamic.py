@@ -49,8 +49,8 @@ class HandoffChange:
 ANYBODY: Final = "*"
 Targets: TypeAlias = Sequence[str] | Literal["*"]
 Authorized: TypeAlias = Targets | Mapping[str, Targets] | None
-"""The names of the targets; "*": anybody; a mapping: the targets of each agent by its name, and nobody for others; None:
-nobody."""
+"""The names of the targets; "*": anybody; a mapping: the targets of each agent by its name, and none for others; None:
+none."""
 
 
 class Authorization:
@@ -83,7 +83,7 @@ class Authorization:
 
         Args:
             target: Who would go on.
-            caller: Who hands over; None: it is enough when somebody may.
+            caller: Who hands over; None: it is enough when one may.
 
         Raises:
             TargetRefusedError: It is not allowed (a ValueError).
@@ -241,7 +241,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
 
     Args:
         authorized_agents: To whom may be handed over, see `Authorized`: names, "*" for anybody, or names for each agent.
-            None: nobody, so that `handoffs` are refused, too.
+            None: none, so that `handoffs` are refused, too.
         handoffs: Handoffs to begin with, all enabled.
         max_handoffs: The most handoffs there may be, disabled ones among them.
         lifetime: In how many turns of its agents, after the one in which it was created, a handoff may still be used; None:
@@ -434,7 +434,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
     # Its state
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What there is beyond the beginning, as plain data.
+        """Its state beyond the beginning, as plain data.
 
         Handoffs that were added with an input filter, a function or arguments are code: their flags are saved only. Add
         them in your program.

@@ -120,7 +120,7 @@ class UserInputRequestedEvent(BaseAgentEvent):
 class InputRequestedEvent(BaseAgentEvent):
     """A question waits for its answer, without a process: see `MessageContext.ask`.
 
-    AutoGen has no such event: there whoever asks waits in memory.
+    AutoGen has no such event: there the agent that asks waits in memory.
 
     Attributes:
         request_id: Id of the question, by which it is answered.
@@ -154,7 +154,7 @@ class InputAnsweredEvent(BaseAgentEvent):
         request_id: Id of the question.
         status: What became of it.
         content: The answer as JSON; "" without one.
-        by: Who answered; "": nobody, or somebody who did not say.
+        by: Who answered; "": it was not answered, or not said.
     """
 
     request_id: str
@@ -180,7 +180,7 @@ class MemoryQueryEvent(BaseAgentEvent):
     type: Literal["MemoryQueryEvent"] = "MemoryQueryEvent"
 
     def to_text(self) -> str:
-        """What was found, as Python shows it."""
+        """The memories, as Python shows them."""
         return str(self.content)
 
 
@@ -256,7 +256,7 @@ class SelectSpeakerEvent(BaseAgentEvent):
 
 @message(name="callboard.SelectorEvent")
 class SelectorEvent(BaseAgentEvent):
-    """What the model of a SelectorGroupChat says on the way to its choice.
+    """Piece of the thought of a SelectorGroupChat's model on the way to its choice.
 
     Attributes:
         content: The text.

@@ -1,4 +1,4 @@
-"""A run on the bus: it goes on whoever reads and whoever dies, and may be read from any process."""
+"""A run on the bus: it goes on with or without readers, whatever process dies, and may be read from any process."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class BusRun(RunSource):
                         return
 
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end."""
+        """Its result; waits for the end."""
         await self.wait()
         end = self._end
         if end is None or end.state == "cancelled":
@@ -168,14 +168,14 @@ class BusRun(RunSource):
         return said
 
     async def _kept(self) -> AsyncGenerator[RunEntry, None]:
-        """What its stream has now."""
+        """The entries that its stream has now."""
         stream = stream_of(self._address, self._id)
         async with self.team.runtime.read_run(stream, live=False) as entries:
             async for entry in entries:
                 yield entry
 
     async def cost(self) -> RunUsage:
-        """What its models used until now."""
+        """The use of its models until now."""
         return without_team(await self.team.usage(self._id), self.team.team)
 
     # Orders
@@ -192,7 +192,7 @@ class BusRun(RunSource):
         await self.wait()
 
     async def pause(self) -> bool:
-        """Let nobody begin to speak."""
+        """Let no agent begin to speak."""
         return await self._told(self.team.pause)
 
     async def resume(self) -> bool:

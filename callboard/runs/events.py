@@ -124,7 +124,7 @@ def _pass_over(event: Event) -> None:
 
 
 class EventProcessorProtocol(Protocol):
-    """What takes the events of a run, a method for each type.
+    """Processor of the events of a run, with a method for each type.
 
     There may be methods for the other types, too, such as ``process_tool_call_event``; without one such an event goes to
     `process_system_event`.
@@ -139,7 +139,7 @@ class EventProcessorProtocol(Protocol):
         ...
 
     def process_agent_message_event(self, event: Any) -> Any:
-        """Somebody said something."""
+        """An agent has said something."""
         ...
 
     def process_output_event(self, event: Any) -> Any:
@@ -163,7 +163,7 @@ class AsyncEventProcessorProtocol(Protocol):
         ...
 
     async def a_process_agent_message_event(self, event: Any) -> Any:
-        """Somebody said something."""
+        """An agent has said something."""
         ...
 
     async def a_process_output_event(self, event: Any) -> Any:
@@ -226,7 +226,7 @@ class _InputRequest(Event, ABC, frozen=True):
         return hash(self.uuid)
 
     def answered_by(self, answering: AnswersRequests) -> None:
-        """Let `respond` answer it; whoever reads the run calls it."""
+        """Let `respond` answer it; the reader of the run calls it."""
         # It is no field, so a frozen event takes it. `object.__setattr__` would put it among the fields: an event that was
         # read twice would not be equal to itself.
         setattr(self, "_answering", answering)  # noqa: B010
@@ -282,7 +282,7 @@ class InputResponseEvent(Event, frozen=True):
     Attributes:
         value: The answer.
         request_id: The question.
-        by: Who answered; "": nobody says.
+        by: Who answered; "": it is not said.
         status: Whether it was answered; else why it is over.
     """
 
@@ -299,7 +299,7 @@ class InputResponseEvent(Event, frozen=True):
 
 
 class AgentMessageEvent(Event, frozen=True):
-    """Somebody has said something that the others hear.
+    """An agent has said something that the others hear.
 
     Attributes:
         message: "text" and "sender"; "content", "role" and "name" as in group chats; "id" of the message.
@@ -322,7 +322,7 @@ class OutputEvent(Event, frozen=True):
 
     @property
     def text(self) -> str:
-        """What."""
+        """The text."""
         return self.value
 
 
@@ -334,7 +334,7 @@ class SystemEvent(Event, frozen=True):
 
     @property
     def text(self) -> str:
-        """What."""
+        """The text."""
         return self.value
 
 
@@ -400,7 +400,7 @@ class StreamEvent(FurtherEvent, frozen=True):
 
 
 class SpeakerSelectedEvent(FurtherEvent, frozen=True):
-    """Somebody is to speak.
+    """An agent is to speak.
 
     Attributes:
         speakers: Their names; several speak at the same time.
@@ -469,7 +469,7 @@ class ErrorEvent(FurtherEvent, frozen=True):
 
     @property
     def text(self) -> str:
-        """What was raised."""
+        """The error."""
         return f"{self.error_type}: {self.content}"
 
 
@@ -557,7 +557,7 @@ def is_output(event: Event) -> TypeGuard[OutputEvent]:
 
 
 def is_agent_message(event: Event) -> TypeGuard[AgentMessageEvent]:
-    """Whether somebody said something."""
+    """Whether an agent said something."""
     return event.type == "agent_message"
 
 
@@ -582,7 +582,7 @@ def is_stream(event: Event) -> TypeGuard[StreamEvent]:
 
 
 def is_speaker_selected(event: Event) -> TypeGuard[SpeakerSelectedEvent]:
-    """Whether somebody is to speak."""
+    """Whether an agent is to speak."""
     return event.type == "speaker_selected"
 
 

@@ -68,7 +68,7 @@ async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRun
 def attach(
     runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
 ) -> RunResponse:
-    """A run on the bus that somebody began, in whatever process, under way or over. Where code is async, use `a_attach`.
+    """A run on the bus that was begun before, in whatever process, under way or over. Where code is async, use `a_attach`.
 
     Args:
         runtime: Reaches it; it is opened in the thread of the runs.
@@ -172,7 +172,7 @@ class RunOptions(TypedDict, total=False):
         conversation: Of the run on the bus: what was said in it before is known; None: that of the previous run, else a
             new one, which has the `run_id` as its id where that is given.
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read; in one
-            process as long as somebody holds that one.
+            process as long as the program holds that one.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
     """
 
@@ -352,7 +352,7 @@ async def attached(
     *,
     is_async: bool = True,
 ) -> BusRun:
-    """A run that somebody began; see `attach`."""
+    """A run that was begun before; see `attach`."""
     if team is not None and conversation is not None:
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
     found = await find_run(runtime, run_id, team=team)

@@ -240,7 +240,7 @@ class TeamClient:
     # Orders to runs
 
     async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
-        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
+        """Let no member begin to speak until `resume`; it holds across restarts of everything.
 
         Args:
             now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
@@ -304,7 +304,7 @@ class TeamClient:
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
 
-        Its state is "idle" when there is none, and "input_required" when it works and somebody in it waits for an answer.
+        Its state is "idle" when there is none, and "input_required" when it works and a question in it is open.
         """
         status: Accepted = await self.runtime.send_message(Describe(), self._address)
         if status.state == "working" and await self.questions():
@@ -316,7 +316,7 @@ class TeamClient:
         return await open_questions(self.runtime, self.team, self.conversation)
 
     async def answer(self, request_id: str, value: Any, *, by: str = "") -> None:
-        """Answer a question of the conversation: whoever asked goes on, in whatever process.
+        """Answer a question of the conversation: the agent that asked goes on, in whatever process.
 
         Args:
             request_id: Of an InputRequestedEvent, or of one of `questions`.
@@ -325,9 +325,9 @@ class TeamClient:
 
         Raises:
             InputRequestUnknownError: There is no such question (a LookupError).
-            InputAnsweredError: Somebody was first.
+            InputAnsweredError: Another answer was first.
             InputExpiredError, InputWithdrawnError: It has ended.
-            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            NotAllowedToAnswerError: It was put to other people (a PermissionError).
             InputValueError: The answer is not what was asked for (a ValueError).
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
@@ -339,7 +339,7 @@ class TeamClient:
         return other
 
     async def usage(self, run_id: str) -> RunUsage:
-        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
+        """The use of models by a run until now, by agent and by model: its members, its strategy, nested teams.
 
         It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
 
@@ -433,7 +433,7 @@ class TeamClient:
         return accepted
 
     async def entries(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEntry, None]:
-        """What the stream of a run has, that may have ended: what is there, and if it goes on, what comes, without an end.
+        """The entries of a run, which may have ended: what is there, and if it goes on, what comes, without an end.
 
         Args:
             run_id: Id of the run.
@@ -464,7 +464,7 @@ class TeamClient:
     async def _coming(
         self, events: RunEvents, run_id: str, number: int = 0
     ) -> AsyncGenerator[list[RunEntry], None]:
-        """What comes of a run that goes on, without an end, unless the server has lost the run: then what is left of it."""
+        """The entries that come of a run that goes on, without an end; where the server has lost it, what is left."""
         absent = Absent(self.team, partial(self._described, run_id))
         try:
             async for portion in events.portions():
@@ -493,7 +493,7 @@ class TeamClient:
         token: CancellationToken | None,
         shows_task: bool,
     ) -> AsyncGenerator[Said | TaskResult, None]:
-        reading = RunReading(shows_task)
+        reading = RunView(shows_task)
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
@@ -518,7 +518,7 @@ class TeamClient:
         ahead: Accepted = await self.runtime.send_message(Describe(), self._address)
         return described.model_copy(update={"missing": ahead.missing})
 
-    def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
+    def _result(self, reading: RunView, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
 
     def with_output(self, result: TaskResult) -> TaskResult:
@@ -557,7 +557,7 @@ GOES_ON: Final = "goes on with the answer, and says again what it said before"
 
 @dataclass(slots=True)
 class _Attempt:
-    """What was shown of one attempt at a turn.
+    """Messages that were shown of one attempt at a turn.
 
     Attributes:
         name: Of the attempt.
@@ -571,13 +571,13 @@ class _Attempt:
 
 
 async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenerator[Said | TaskResult, None]:
-    """What is said in a run, from its entries, and at last what came of it.
+    """The messages of a run, from its entries, and at last its result.
 
     Raises:
         TeamRunError: It has failed (a RuntimeError).
         asyncio.CancelledError: It was cancelled.
     """
-    reading = RunReading(shows_task=True)
+    reading = RunView(shows_task=True)
     async for entry in entries:
         if isinstance(entry.event, Shown):
             for message in reading.show(entry.event):
@@ -587,10 +587,10 @@ async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenera
             return
 
 
-class RunReading:
+class RunView:
     """Puts together what a run's stream has.
 
-    Everything is shown once. When the process dies in which somebody was speaking, another attempt at the turn begins: an
+    Everything is shown once. When the process dies in which a member was speaking, another attempt at the turn begins: an
     AttemptEndedEvent says that what was shown of the first one is void.
 
     Args:
@@ -605,7 +605,7 @@ class RunReading:
         self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
 
     def show(self, shown: Shown) -> Iterator[Said]:
-        """What is new in an entry."""
+        """The messages that are new in an entry."""
         if shown.is_aside:
             yield from self._aside(shown)
             return
@@ -641,7 +641,7 @@ class RunReading:
                 yield message
 
     def result(self, end: RunEnded) -> TaskResult:
-        """What came of the run."""
+        """The result of the run."""
         return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
 
     def ended(self, end: RunEnded, run_id: str) -> TaskResult:
@@ -674,7 +674,7 @@ class RunReading:
 async def cassette_of(
     runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
 ) -> Cassette:
-    """What a run's two streams have, as a cassette.
+    """A cassette made of the two streams of a run.
 
     Args:
         runtime: Reads them.
@@ -694,7 +694,7 @@ async def cassette_of(
     lost = [take.agent for take in takes if take.answer is None]
     if lost:
         raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
-    task, reading = "", RunReading(shows_task=True)
+    task, reading = "", RunView(shows_task=True)
     async for entry in entries:
         if isinstance(entry.event, Shown):
             list(reading.show(entry.event))

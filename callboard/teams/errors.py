@@ -144,7 +144,7 @@ class TeamOutputError(TeamError, ValueError):
     Attributes:
         team: Name of the team.
         content_type: Name of the class that its answer was to be of.
-        source: Who said the last message; "": nobody said anything.
+        source: Who said the last message; "": nothing was said.
         problem: What did not fit.
     """
 

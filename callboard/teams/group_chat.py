@@ -118,12 +118,12 @@ class BaseGroupChat(Team):
 
     @property
     def description(self) -> str:
-        """What it can do."""
+        """Its description, for those that choose who speaks."""
         return self._description
 
     @property
     def plan(self) -> TeamPlan:
-        """What the turn loop has to know of it."""
+        """The team as the turn loop knows it."""
         return self._plan
 
     @property
@@ -202,7 +202,7 @@ class BaseGroupChat(Team):
         await self._conversation.reset()
 
     async def pause(self) -> None:
-        """Let nobody begin to speak until `resume`; who is speaking goes on to the end. In AutoGen it does nothing.
+        """Let no member begin to speak until `resume`; who is speaking goes on to the end. In AutoGen it does nothing.
 
         Raises:
             TeamNotRunError: The team has never run; on the bus: no run is under way (a RuntimeError).
@@ -458,7 +458,7 @@ class TeamConfig(BaseModel):
     budget: RunBudget | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """What a team is made from, but for the fields that only some have."""
+        """The arguments that a team is made from, but for those of some kinds only."""
         condition = self.termination_condition
         return {
             "participants": [_participant(each) for each in self.participants],

@@ -142,7 +142,7 @@ def _several(near: list[ListedRun]) -> str:
 
 
 async def _none(runtime: RedisAgentRuntime, name: str, team: str | None) -> str:
-    """What is said of a name that no run has; one that is near is looked for among the newest runs."""
+    """The advice for a name that no run has; one that is near is looked for among the newest runs."""
     newest_runs = await runtime.list_runs(limit=PAGE)
     known = [_names(listed)[2] for listed in newest_runs if _is_run(listed, team)]
     close = difflib.get_close_matches(name, known, n=1)
@@ -195,7 +195,7 @@ async def _summary(
 
 
 async def _state_of(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> ListedState:
-    """How a run stands that had not ended when it was listed, by what its manager stored; nobody has to run it."""
+    """How a run stands that had not ended when it was listed, by what its manager stored; no process has to run it."""
     transport = runtime.transport
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{team.type}:{team.key}"), "d")
     stored: dict[str, Any] = pydantic_core.from_json(data) if data else {}

@@ -164,7 +164,7 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
         names: Who may speak; with one member it is that one, whatever the model says.
 
     Raises:
-        SpeakerChoiceError: There is none, or it names nobody who may speak (a ValueError).
+        SpeakerChoiceError: There is none, or it names no member that may speak (a ValueError).
     """
     data = _object(text)
     if len(names) == 1:
@@ -463,12 +463,12 @@ def _team(floor: Floor) -> Roster:
 
 
 def _task(floor: Floor) -> str:
-    """A new task as text; "": there is none. What AutoGen's orchestrator has said comes from nobody in a state of it."""
+    """A new task as text; "": there is none. Messages of AutoGen's orchestrator have no speaker in a state of it."""
     return " ".join(message.to_model_text() for message in floor.task if message.source != floor.team)
 
 
 def _heard(floor: Floor) -> Iterator[LLMMessage]:
-    """What was said since the last choice, but for the task, which is in the ledger."""
+    """The messages since the last choice, but for the task, which is in the ledger."""
     for by, message in zip(floor.new_by, floor.new, strict=True):
         if not isinstance(message, BaseChatMessage):
             continue
@@ -494,8 +494,8 @@ class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig])
     is the run's `stop_reason`; stalled too often, then it plans again, and the members forget what they have heard; else
     it tells a member what to do. Each task begins with a new plan.
 
-    Where AutoGen's is broken: an answer of the model that names nobody or lacks a field is asked for again (up to ten times,
-    then the run fails with SpeakerChoiceError), rounds are counted from the beginning of each task, a plan after plan
+    Where AutoGen's is broken: an answer of the model that names no member or lacks a field is asked for again (up to ten
+    times, then the run fails with SpeakerChoiceError), rounds are counted from the beginning of each task, a plan after plan
     without a turn ends, members may be teams, and messages of any type can be said. The task counts for the termination
     condition, as in all teams.
 

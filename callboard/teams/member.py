@@ -134,7 +134,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     @rpc
     async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
-        """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
+        """The state of its agent, for a manager of an older version, which can't read it by itself."""
         return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
@@ -176,7 +176,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
     # The agent of this conversation
 
     async def saved(self, stored: StoredState) -> dict[str, Any]:
-        """What the agent's `save_state` returns for a state that was committed, in whatever process the agent is.
+        """The agent's `save_state` for a state that was committed, in whatever process the agent is.
 
         Raises:
             StateError: What is stored does not fit any more.
@@ -308,7 +308,7 @@ MOST_WAITING: Final = 1000  # pieces of a member that is faster than the server
 
 
 def tag_of(turn: tuple[int, ...]) -> str:
-    """What the drafts of a turn, and of the turns inside it, are tagged with."""
+    """The tag of the drafts of a turn, and of the turns inside it."""
     return "".join(f"{number}." for number in turn)
 
 
@@ -395,7 +395,7 @@ class ShownQuestions:
         self._source = source
 
     def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
-        """What is written with a question: its details only where they are not too large for an event."""
+        """The entry that is written with a question: its details only where they are not too large for an event."""
         details: dict[str, Any] = json.loads(question.details) if question.details else {}
         if len(question.details) > MOST_DETAILS:
             details = {"kind": details.get("kind", ""), OMITTED: True}
@@ -424,7 +424,7 @@ class ShownQuestions:
 
 
 def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
-    """What came of a question that is not open any more."""
+    """The event of a question that is not open any more."""
     is_answered = request.status is InputStatus.ANSWERED
     return InputAnsweredEvent(
         id=f"{request.id}:ended",

@@ -21,7 +21,7 @@ class SwarmState(BaseModel):
     """Whose turn it is.
 
     Attributes:
-        current_speaker: Who was asked last; None: nobody.
+        current_speaker: Who was asked last; None: none.
     """
 
     current_speaker: str | None = None
@@ -37,7 +37,7 @@ class SwarmSelection(SpeakerSelection):
         self._speaker: str | None = None
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task as long as nobody of the team has been handed over to, as after a HandoffTermination.
+        """Refuses a task as long as no member has been handed over to, as after a HandoffTermination.
 
         Raises:
             SpeakerChoiceError: The last handoff has a target that is no member (a ValueError).
@@ -94,9 +94,9 @@ def _no_member(target: str, members: Sequence[str], what: str = "target") -> Spe
 class Swarm(BaseGroupChat, Component[SwarmConfig]):
     """A team whose members hand over to each other: the target of the last HandoffMessage speaks.
 
-    The first member begins, and whoever has not handed over speaks again. A run that ended because of a
+    The first member begins, and a member that has not handed over speaks again. A run that ended because of a
     HandoffTermination, with a target outside of the team, goes on with a HandoffMessage to a member as its task. A member
-    that hands over to somebody unknown ends the run with an error, where AutoGen's fails with an assertion.
+    that hands over to an unknown name ends the run with an error, where AutoGen's fails with an assertion.
 
     Args:
         participants: The members, agents only; the first must be able to hand over.
@@ -155,5 +155,5 @@ class Swarm(BaseGroupChat, Component[SwarmConfig]):
         return cls(**config.arguments())
 
     def new_selection(self) -> SpeakerSelection:
-        """Whoever is handed over to, beginning with the first."""
+        """The member that is handed over to, beginning with the first."""
         return SwarmSelection()
