@@ -41,7 +41,7 @@ def run_group_chat(
 
     Raises:
         HandoffError: The pattern can't be (a ValueError).
-        ContextVariableError: A context variable is no plain data (a ValueError).
+        RunDeclarationError: A context variable is no plain data (a ValueError).
         RunDeclarationError: There is no message, or an option is not for patterns (a ValueError).
         LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
     """

@@ -230,7 +230,7 @@ class Spending:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """What is used in the `with` block counts."""
+        """Count the use of models in the `with` block."""
         with in_run_path(self._path), counted_here(self._ledger.store), speaking_as(self._name):
             yield
 

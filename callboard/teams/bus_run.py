@@ -33,7 +33,7 @@ from callboard.runtime.execution import in_run_path
 from callboard.runtime.steps import taping
 
 from .budget import Overspent, budget_error, set_limits, time_overspent, turns_overspent
-from .errors import ChoiceTimeoutError, TeamNotRunError
+from .errors import TeamNotRunError
 from .fork import mark_turn
 from .loop import Choice, TurnLoop, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
@@ -125,7 +125,7 @@ class RunSteps:
         try:
             with in_run_path(run.path):
                 await self._in_time(self._loop.check(messages or None))
-        except (ValueError, ChoiceTimeoutError) as error:
+        except (ValueError, TeamNotRunError) as error:
             return str(error)
         self._state.run = run
         run.budget = run.budget or self._loop.plan.budget
@@ -210,12 +210,8 @@ class RunSteps:
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
-        # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        seconds = self._settings.choice_timeout
-        try:
-            return await within(seconds, step)
-        except LateError as error:
-            raise ChoiceTimeoutError(self._loop.plan.name, seconds) from error
+        # A strategy of the user's may wait for ever, and the readers of the run would with it.
+        return await within(self._settings.choice_timeout, step, self._loop.plan.name)
 
     async def _follow(self, run: CurrentRun, following: Choice) -> None:
         if following.said:
@@ -336,7 +332,7 @@ class RunSteps:
     # Orders
 
     async def pause(self, run: CurrentRun, now: bool) -> bool:
-        """Nobody begins to speak; `now`: who is speaking is interrupted as well."""
+        """No member begins to speak; `now`: those who are speaking are interrupted as well."""
         if run.is_paused and (run.is_interrupted or not now):
             return False
         run.is_paused = True
@@ -382,7 +378,7 @@ class RunSteps:
         return True
 
     async def abort(self, run: CurrentRun, now: bool) -> bool:
-        """It ends now. Whoever is speaking is cancelled, in whatever process; what they say all the same is not heard."""
+        """It ends now. Members that are speaking are cancelled, in whatever process; an answer that comes late is void."""
         await self._end(RunEnded(state="cancelled"))
         return True
 
@@ -398,7 +394,7 @@ class RunSteps:
         return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
-        """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
+        """Cancel the members that are speaking, whose answers are not waited for; a team passes it on to its own."""
         for name, speaking in self._state.speaking.items():
             if name in run.held:
                 continue
@@ -408,13 +404,13 @@ class RunSteps:
             else:
                 await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         if run.asking and self._loop.termination is not None:
-            # The turn loop does so where somebody has spoken, or is to speak.
+            # The turn loop does so where a member has spoken, or is to speak.
             await self._loop.termination.reset()
         await self._consults.withdraw(run)
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
-        """Whoever was interrupted may speak again."""
+        """Members that were interrupted may speak again."""
         if run.is_interrupted:
             run.is_interrupted = False
             for agent in self._agents_speaking():
@@ -481,7 +477,7 @@ class Stage:
         )
 
     def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
-        """What a member has said, in parts that are small enough. It takes the place of its drafts."""
+        """The messages of a member, in parts that are small enough. They take the place of its drafts."""
         turn = (*run.inside, answer.turn)
         has_drafts = (answer.drafts or answer.is_team) and not run.inside
         settles = tag_of(turn) if has_drafts else ""
@@ -532,7 +528,7 @@ class Stage:
 
 
 class UnansweredError(BaseException):
-    """The strategy asks what nobody has answered yet: its choice is off, and made anew when there is an answer.
+    """The strategy asks a question without an answer: its choice is off, and made anew when there is one.
 
     As `Suspended` does, it passes what catches exceptions.
 
@@ -566,7 +562,7 @@ class Consults:
         return asking_by(partial(_answer, run))
 
     async def ask(self, run: CurrentRun, unanswered: UnansweredError) -> None:
-        """Has somebody ask; `Consulted` says what came of it."""
+        """Have the agent ask that does so for this manager; `Consulted` says what came of it."""
         asked = unanswered.question
         run.consulted += 1
         run.asking = consulting_id(self._manager.id, run.run_id, run.consulted)
@@ -589,7 +585,7 @@ class Consults:
             await tell_all_of(self._manager, consult, asks, message_id=run.asking, cancellable=True)
 
     async def withdraw(self, run: CurrentRun) -> None:
-        """The run has ended: nobody is asked any more."""
+        """The run has ended: its question is withdrawn."""
         if run.asking:
             await self._control.cancel(run.asking)
             run.asking = ""
@@ -651,11 +647,7 @@ async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> No
     await agent.tell(told, ctx.sender)
 
 
-class LateError(Exception):
-    """It has not ended in time, and was cancelled."""
-
-
-async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float, step: Coroutine[Any, Any, T], team: str) -> T:
     """Awaits a coroutine for so long at most.
 
     Most strategies and conditions decide without waiting for anything: they have ended when others would begin to wait, and
@@ -664,9 +656,10 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
     Args:
         seconds: How long it may wait, from when it first does.
         step: The coroutine.
+        team: Name of the team, for the error.
 
     Raises:
-        LateError: It has not ended by then.
+        TeamNotRunError: It has not ended by then, and was cancelled (a RuntimeError).
     """
     try:
         waiting = step.send(None)
@@ -679,13 +672,17 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
             return await _rest(step, waiting)
     except TimeoutError as error:
         if limit.expired():
-            raise LateError from error
+            raise TeamNotRunError(
+                team,
+                f"could not choose who speaks next within choice_timeout={seconds:g} s: "
+                f"look for what its strategy or its termination condition waits for",
+            ) from error
         raise
 
 
 @coroutine
 def _rest(step: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, T]:
-    """What is left of a coroutine that waits for something."""
+    """The rest of a coroutine that waits for something."""
     try:
         while True:
             try:

@@ -161,7 +161,7 @@ class PastConversation:
         return await self._part(stored, marks, fits[-1])
 
     async def _within(self, turn: int) -> ConversationPart | None:
-        """What this team, which is a member, had after a turn of the larger one; None: it had not begun."""
+        """The part that this team, a member, had after a turn of the larger one; None: it had not begun."""
         stored = await self._read(self._manager.type, self._manager.key)
         marks = marks_in(stored)
         fits = [number for number, mark in enumerate(marks) if mark.asked <= turn]

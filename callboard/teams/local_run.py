@@ -32,12 +32,12 @@ from .states import dump_team, load_team
 class LocalRun:
     """One run of a team in this process.
 
-    It goes on by itself in a task; whoever reads its messages may be slow. When the reader leaves, it is cancelled.
+    It goes on by itself in a task; the reader of its messages may be slow. When the reader leaves, it is cancelled.
 
     Args:
         loop: The turn loop of the conversation.
         participants: The members, by name.
-        gate: Nobody begins to speak while it is cleared.
+        gate: No member begins to speak while it is cleared.
         token: Ends the run.
         spending: Counts what it uses.
     """
@@ -102,7 +102,7 @@ class LocalRun:
         following = await self._loop.start(task)
         while following.stop is None:
             await self._say(following)
-            # Members that wait for nothing would let nobody read, pause or cancel before the end of the run.
+            # Members that wait for nothing would leave no moment to read, pause or cancel before the end of the run.
             await asyncio.sleep(0)
             await self._gate.wait()
             self._spending.ask(len(following.speakers))
@@ -213,7 +213,7 @@ class ConversationHere:
             await reset_participant(participant, CancellationToken())
 
     async def pause(self) -> None:
-        """Nobody begins to speak."""
+        """Let no member begin to speak."""
         self._check_has_run("can't be paused")
         self._gate.clear()
         await self._each(lambda team: team.pause(), lambda agent: agent.on_pause(CancellationToken()))
@@ -231,7 +231,7 @@ class ConversationHere:
         return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over a saved state; when somebody refuses it, everybody has what they had before."""
+        """Takes over a saved state; when a member refuses it, all have what they had before."""
         self._check_is_idle("can't load a state")
         before = await self.save_state()
         try:

@@ -68,7 +68,7 @@ class Choice:
             the turn loop: whose turns begin now, with the numbers in its state.
         said: What the manager itself says first: every member hears chat messages; events are only shown.
         resets: Members who forget everything first.
-        stop: Why the run ends now; None: it does not. Then nobody speaks.
+        stop: Why the run ends now; None: it does not. Then no member speaks.
     """
 
     speakers: Sequence[str] = ()
@@ -79,7 +79,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a strategy chooses from.
+    """The conversation as a strategy sees it when it chooses.
 
     Attributes:
         team: Name of the team's manager, the source of what it says.
@@ -110,7 +110,7 @@ class Floor:
 
     @property
     def task(self) -> list[BaseChatMessage]:
-        """What came from outside since the last choice: a new task; nothing: the run goes on with the last one."""
+        """The messages from outside since the last choice: a new task; nothing: the run goes on with the last one."""
         said = zip(self.new_by, self.new, strict=True)
         return [message for by, message in said if not by and isinstance(message, BaseChatMessage)]
 
@@ -156,7 +156,7 @@ class SpeakerSelection(ABC):
         """Be as in the beginning."""
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it remembers from one choice to the next, as small plain data; what grows goes to `keep_context_in`."""
+        """Its memory from one choice to the next, as small plain data; what grows goes to `keep_context_in`."""
         return {}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027
@@ -170,7 +170,7 @@ T = TypeVar("T")
 
 
 async def called(function: Callable[[T], Any], given: T) -> Any:
-    """What a function returns, awaited where that is needed."""
+    """The result of a function, awaited where that is needed."""
     result = function(given)
     return await result if inspect.isawaitable(result) else result
 
@@ -257,7 +257,7 @@ class Thread(Sequence[Said]):
 
 
 def heard_by(member: str, entries: Sequence[Entry]) -> list[BaseChatMessage]:
-    """What a member hears of these: what others say, and what comes from outside."""
+    """Those of these that a member hears: of others, and from outside."""
     return [
         entry.message
         for entry in entries
@@ -289,7 +289,7 @@ class Speaking(BaseModel):
 
 
 class ConversationState(BaseModel):
-    """What the turn loop of a team remembers of a conversation.
+    """Memory of the turn loop of a team, of one conversation.
 
     Attributes:
         turns: How many rounds there were since the run began, or since the last one that was stopped.
@@ -322,7 +322,7 @@ Show = Callable[[BaseAgentEvent], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class TeamPlan:
-    """What the turn loop has to know of a team; the same for all conversations.
+    """A team as the turn loop knows it; the same for all conversations.
 
     Attributes:
         name: Of the team's manager: the source of what it says.
@@ -352,12 +352,12 @@ class LedTeam(Protocol):
 
     @property
     def description(self) -> str:
-        """What it can do."""
+        """Its description, for those that choose who speaks."""
         ...
 
     @property
     def plan(self) -> TeamPlan:
-        """What the turn loop has to know."""
+        """The team as the turn loop knows it."""
         ...
 
     @property
@@ -530,7 +530,7 @@ class TurnLoop:
         return list(dict.fromkeys(choice.speakers))
 
     def unheard(self, member: str, speaking: Speaking) -> list[BaseChatMessage]:
-        """What a member hears with a turn: all that was said since its last one."""
+        """The messages that a member hears with a turn: all since its last one."""
         return heard_by(member, self.state.thread[self.state.heard.get(member, 0) : speaking.heard])
 
     async def _reason_to_stop(self, new: Sequence[Said]) -> str | None:
@@ -581,7 +581,7 @@ class TurnLoop:
 
 
 async def _to_nobody(event: BaseAgentEvent) -> None:
-    """Where nobody reads."""
+    """Without readers."""
 
 
 async def _unmarked(speakers: Sequence[str]) -> None:
@@ -636,13 +636,13 @@ STEPS: Final = (
     "answer heard",  # the manager has the answer, and nothing is checked or chosen
     "turn ends",  # who speaks next is chosen, and nothing is committed
 )
-"""What happens in a turn, in its order. Beside these, models and tools are called between "member asked" and "answers"."""
+"""The steps of a turn, in their order. Beside these, models and tools are called between "member asked" and "answers"."""
 
 FORK_STEPS: Final = (
     "fork cut",  # the manager has read what the conversation was, and nothing is sent
     "fork born",  # the new conversation's manager has its part, and nothing is committed
 )
-"""What happens when a conversation is forked."""
+"""The steps of a fork."""
 
 OnStep = Callable[[str], Awaitable[None]]
 

@@ -124,7 +124,7 @@ class Members:
         return missing
 
     async def states(self) -> dict[str, dict[str, Any]]:
-        """What each remembers, as it was committed: none that is speaking is waited for."""
+        """The state of each, as it was committed: none that is speaking is waited for."""
         return {one.name: await self._state_of(one) for one in self._team.participants}
 
     async def _state_of(self, member: Participant) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         return Accepted(run_id=message.run_id)
 
     async def _miss_members(self) -> None:
-        """A run in which somebody is to speak who is no member any more has failed: the team was changed meanwhile."""
+        """End a run in which one is to speak that is no member any more: the team was changed meanwhile."""
         if not self.state.speaking:
             return
         names = {member.name for member in self._team.plan.members}
@@ -412,7 +412,7 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @event
     async def on_buried(self, message: Buried, ctx: MessageContext) -> None:
-        """What was told could not be handled: a member's turn is a dead letter, or what a larger team was answered."""
+        """A message from here could not be handled: a member's turn is a dead letter, or an answer to a larger team."""
         recipient = AgentId.from_str(message.recipient)
         run = self.state.run
         if run is not None and run.asking and message.message_id == run.asking:
@@ -485,7 +485,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         return TurnLoop(team.plan, state, selection, termination)
 
     async def _keep(self, steps: RunSteps | None = None) -> None:
-        """What strategy and condition remember goes into the state, and what readers see into the commit."""
+        """Put the memory of strategy and condition into the state, and the entries for readers into the commit."""
         if steps is not None and steps.is_undone:
             await self._undo()
         loop = await self._turn_loop()
@@ -508,7 +508,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         await self._keep()
 
     def _forget_turns(self) -> None:
-        """What comes late of turns before belongs to another conversation, as it were."""
+        """Take no answer of turns before, which may come late, for one of this conversation."""
         self.state.called_off.clear()
         self.state.asked = self.state.lost = 0
         self.state.unborn = {}

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 from callboard.agents.base import BaseChatAgent, Response, Said, TaskResult, Team, twin_of
-from callboard.agents.errors import NoResponseError
+from callboard.agents.errors import no_response
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import Buried
@@ -133,7 +133,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     @rpc
     async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
-        """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
+        """The state of its agent, for a manager of an older version, which can't read it by itself."""
         return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
@@ -175,7 +175,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
     # The agent of this conversation
 
     async def saved(self, stored: StoredState) -> dict[str, Any]:
-        """What the agent's `save_state` returns for a state that was committed, in whatever process the agent is.
+        """The agent's `save_state` for a state that was committed, in whatever process the agent is.
 
         Raises:
             StateError: What is stored does not fit any more.
@@ -275,7 +275,7 @@ async def speak(
             await emit(item)
             if is_kept(item):
                 said.append(item)
-    raise NoResponseError(participant.name)
+    raise no_response(participant.name)
 
 
 def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
@@ -307,7 +307,7 @@ MOST_WAITING: Final = 1000  # pieces of a member that is faster than the server
 
 
 def tag_of(turn: tuple[int, ...]) -> str:
-    """What the drafts of a turn, and of the turns inside it, are tagged with."""
+    """The tag of the drafts of a turn, and of the turns inside it."""
     return "".join(f"{number}." for number in turn)
 
 
@@ -394,7 +394,7 @@ class ShownQuestions:
         self._source = source
 
     def asked(self, input_id: str, question: Question) -> list[Shown]:
-        """What is written with a question: its details only where they are not too large for an event."""
+        """The entry that is written with a question: its details only where they are not too large for an event."""
         details: dict[str, Any] = json.loads(question.details_json or "{}")
         if len(question.details_json) > MOST_DETAILS:
             details = {"kind": details.get("kind", ""), OMITTED: True}
@@ -423,7 +423,7 @@ class ShownQuestions:
 
 
 def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
-    """What came of a question that is not open any more."""
+    """The event of a question that is not open any more."""
     is_answered = request.status is InputStatus.ANSWERED
     return InputAnsweredEvent(
         id=f"{request.id}:ended",

@@ -23,9 +23,9 @@ from .protocol import Accepted, TurnFailed
 
 logger = logging.getLogger("callboard.teams")
 
-PATIENCE: Final = 10.0  # seconds without an event of a run after which somebody may be missing
+PATIENCE: Final = 10.0  # seconds without an event of a run after which a member may be missing
 NOT_KNOWN: Final = (BrokerError, TimeoutError, LookupError)
-"""What `describe` raises where the server, or the manager, can't be asked now: it is asked again."""
+"""Errors of `describe` where the server, or the manager, can't be asked now: they are asked again."""
 
 
 class Absent:
@@ -115,7 +115,7 @@ class Cancelling:
                 self._failed.set_exception(error)
 
     async def watched(self, entries: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """The entries of the run; when it can't be cancelled, nobody waits for its end, which may never come."""
+        """The entries of the run; when it can't be cancelled, its end is not waited for, which may never come."""
         async with aclosing(entries):
             while (entry := await self._next(entries)) is not None:
                 yield entry
@@ -261,7 +261,7 @@ def json_text(text: str) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """What does not fit, without what was given: it may be secret."""
+    """The field that does not fit, and why; not its value, which may be secret."""
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]

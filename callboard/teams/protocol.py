@@ -91,7 +91,7 @@ MOST_OWN_ID: Final = 100  # characters; MOST_RUN_ID without a digest and what en
 def check_conversation(conversation: str) -> None:
     """Refuse the id of a conversation whose agents would share their keys with those of another one.
 
-    An empty one is refused as well: it comes of a variable that nobody has set, and whatever had none would share it.
+    An empty one is refused as well: it comes of a variable that was not set, and all without one would share a conversation.
 
     Raises:
         SettingValueError: There can't be such a conversation (a ValueError).
@@ -145,7 +145,7 @@ def _depth_of(message_type: type[BaseMessage]) -> int | None:
 
 
 def plain_of(message: Said, max_depth: int) -> Any:
-    """What `dump` returns, as it can be packed: made only of what msgpack has, with text as map keys.
+    """The data of `dump` as they can be packed: made only of what msgpack has, with text as map keys.
 
     Raises:
         UnwritableError: It is nested too deep, or has something else in it, which a `dump` of the user's own has put there.
@@ -214,7 +214,7 @@ async def tell_all_of(
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
-"""What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
+"""The fate of a task that comes while a run is under way: a TeamBusyError, to wait, or to take its place."""
 
 RunState: TypeAlias = Literal[
     "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
@@ -227,7 +227,7 @@ class _Order(BaseModel):
 
 @message(name="callboard.team.Accepted")
 class Accepted(_Order):
-    """What became of an order.
+    """Result of an order.
 
     Attributes:
         run_id: The run that it concerns; "": there is none.
@@ -235,7 +235,7 @@ class Accepted(_Order):
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
         missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
             answer to `Describe`.
-        is_held: Whether nobody is speaking, because the run is paused.
+        is_held: Whether no member is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
@@ -309,7 +309,7 @@ class ControlRun(_Order, Request[Accepted]):
     """An order to the run under way.
 
     Attributes:
-        what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
+        what: "pause": no member begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
             "step": the next turn begins, of a run that waits before each.
         now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step. With "step":
             it does not wait any more.
@@ -433,13 +433,13 @@ class Speak(Carrying, _Order):
     record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
-        """What is new for a member whose last turn was this one."""
+        """The messages that are new for a member whose last turn was this one."""
         return self.messages[self.told.get(turn, 0) :]
 
 
 @message(name="callboard.team.Answer")
 class Answer(Carrying, _Order):
-    """What a member has said.
+    """Messages of a member in its turn.
 
     Attributes:
         turn: The turn it was asked for.
@@ -569,7 +569,7 @@ class RunEnded(_Order):
 
 
 ANSWERS: Final = (Accepted, Saved, Shown, RunHeld, RunEnded)
-"""What clients are answered, and read: they don't send it, so it has to be made known to them."""
+"""Messages that clients are answered, and read: they don't send them, so these have to be made known to them."""
 
 
 @message(name="callboard.team.Consult")
@@ -604,7 +604,7 @@ class Consult(BaseModel):
 
 @message(name="callboard.team.Consulted")
 class Consulted(BaseModel):
-    """What came of it.
+    """Answer to a Consult, or why there is none.
 
     Attributes:
         id: Of the Consult.
@@ -648,12 +648,12 @@ class CurrentRun(BaseModel):
         first: Where in the thread what is said in it begins, its task left out.
         path: For which runs counts what is used in it; see `path_of`.
         parent: Who asked for it; None: a client did.
-        is_paused: Whether nobody may begin to speak.
+        is_paused: Whether no member may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
         budget: The most that it may use.
-        asked: How often somebody was asked to speak.
+        asked: How often members were asked to speak.
         record: Whether answers of models and tools are noted.
         is_stepping: Whether it waits before each turn until it is told to go on.
         is_wanted: Whether it was told so while it was paused.
@@ -694,7 +694,7 @@ class CurrentRun(BaseModel):
 
 
 class ManagerState(ConversationState):
-    """What the manager remembers: the turn loop's part, and the runs.
+    """State of the manager: the turn loop's part, and the runs.
 
     Attributes:
         run: The run under way.

@@ -73,7 +73,7 @@ class MemberMark(BaseModel):
 
 
 class Kept(BaseModel):
-    """What a member remembered beside its context, for as many turns as it stayed the same.
+    """Memory of a member beside its context, for as many turns as it stayed the same.
 
     Attributes:
         number: Rises with each.
@@ -112,7 +112,7 @@ VERSION: Final = "1.0.0"
 
 
 class MemberState(BaseModel):
-    """What a member remembers; AutoGen's ChatAgentContainerState.
+    """State of a member as it is saved; AutoGen's ChatAgentContainerState.
 
     Attributes:
         agent_state: What its `save_state` returned.
@@ -126,7 +126,7 @@ class MemberState(BaseModel):
 
 
 class Own(BaseModel):
-    """What AutoGen loses when it saves a team.
+    """The part of a saved team that AutoGen loses.
 
     Attributes:
         last_turn: As in ConversationState.
