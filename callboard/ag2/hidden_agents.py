@@ -18,7 +18,7 @@ from callboard.groupchat.context_variables import (
     with_variables,
 )
 from callboard.groupchat.conversable import ConversableAgent
-from callboard.groupchat.errors import HandoffError
+from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.messages import Agent, Message, text_of
 from callboard.groupchat.replies import as_text, execute
@@ -205,7 +205,7 @@ def helper_for(target: TransitionTarget, parent: str, number: int) -> Conversabl
         number: Of the helper among those of this agent, from 1.
 
     Raises:
-        HandoffError: It needs a helper, and there is none for its class (a ValueError).
+        GroupChatDeclarationError: It needs a helper, and there is none for its class (a ValueError).
     """
     match target:
         case NestedChatTarget(nested_chat_config=config):
@@ -213,7 +213,7 @@ def helper_for(target: TransitionTarget, parent: str, number: int) -> Conversabl
         case GroupChatTarget(group_chat_config=chat):
             kind, answer = "group", _group_chat(chat)
         case _:
-            raise HandoffError(f"There is no helper for a {type(target).__name__}.")
+            raise GroupChatDeclarationError(f"There is no helper for a {type(target).__name__}.")
     helper = ConversableAgent(
         f"{PREFIX}{kind}_{parent}_{number}",
         human_input_mode="NEVER",

@@ -40,7 +40,7 @@ def run_group_chat(
             pattern, where it is not a `conversation` or a `previous_run` that goes on with its own, and more of these.
 
     Raises:
-        HandoffError: The pattern can't be (a ValueError).
+        GroupChatDeclarationError: The pattern can't be (a ValueError).
         ContextVariableError: A context variable is no plain data (a ValueError).
         RunDeclarationError: There is no message, or an option is not for patterns (a ValueError).
         LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).

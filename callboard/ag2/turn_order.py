@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from callboard.groupchat.context_variables import ContextVariables, changes, snapshot, take_over
-from callboard.groupchat.errors import (
-    HandoffError,
-    MessageError,
-    NoEligibleSpeakerError,
-    SpeakerSelectionError,
-)
+from callboard.groupchat.errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.group_chat import GroupChat, Selector
 from callboard.groupchat.manager import GroupChatManager
@@ -26,10 +21,11 @@ from callboard.groupchat.messages import (
     is_for,
     is_note,
     text_of,
+    unsent,
 )
 from callboard.groupchat.selection import ThreadSelection
 from callboard.groupchat.transitions import SelectionContext
-from callboard.messages.chat import BaseChatMessage
+from callboard.messages.chat import BaseChatMessage, MessageError
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
@@ -113,8 +109,7 @@ def next_step(plan: PatternPlan, at: Situation) -> Speaks | HandsOver:
     met. 7. What the group does after work.
 
     Raises:
-        SpeakerSelectionError: Nobody of the group has spoken (a ValueError).
-        HandoffError: What a function named is no target (a ValueError).
+        GroupChatDeclarationError: No agent of the group has spoken, or a function named no target (a ValueError).
     """
     last = at.messages[-1] if at.messages else {}
     if not at.has_begun:
@@ -140,7 +135,7 @@ def _last_agent(plan: PatternPlan, messages: Sequence[Message]) -> str:
         name = message.get("name")
         if name in plan.agents:
             return str(name)
-    raise SpeakerSelectionError("Nobody of the group has spoken, and so nobody can go on.")
+    raise GroupChatDeclarationError("Nobody of the group has spoken, and so nobody can go on.")
 
 
 def _after_work(plan: PatternPlan, at: Situation, current: str) -> TransitionTarget:
@@ -168,7 +163,7 @@ async def decide(
         Who is next, and what is told to whom.
 
     Raises:
-        HandoffError: It returned something else than a FunctionTargetResult with a target (a ValueError).
+        GroupChatDeclarationError: It returned something else than a FunctionTargetResult with a target (a ValueError).
     """
     said = text_of(messages[-1].get("content")) if messages else ""
     step = NumberedStep.begin(f"target:{target.fn_name}")
@@ -177,7 +172,7 @@ async def decide(
         before = snapshot(at.context_variables)
         result = await value_of(target.fn(said, at.context_variables))
         if not isinstance(result, FunctionTargetResult) or result.target is None:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"The function {target.fn_name!r} has to return a FunctionTargetResult with a target."
             )
         at.context_variables.update(result.context_variables or {})
@@ -249,7 +244,7 @@ class PatternChat(GroupChat):
 
         Raises:
             NoEligibleSpeakerError: The chat is over.
-            SpeakerSelectionError: The target is not in the group (a ValueError).
+            GroupChatDeclarationError: The target is not in the group (a ValueError).
         """
         at = Situation(self.messages, last_speaker.name, self.has_begun, self.context_variables)
         step = next_step(self.plan, at)
@@ -276,7 +271,7 @@ class PatternChat(GroupChat):
     def _named(self, name: str) -> Agent:
         agent = self.agent_by_name(name)
         if agent is None:
-            raise SpeakerSelectionError(f"The target {name!r} is not in the group: {self.agent_names}.")
+            raise GroupChatDeclarationError(f"The target {name!r} is not in the group: {self.agent_names}.")
         return agent
 
     def take_notes(self) -> list[Note]:
@@ -354,7 +349,7 @@ class PatternSelection(ThreadSelection):
                 take_over(ContextVariables(), message.metadata)
                 is_for(floor.team, message)
             except (TypeError, ValueError, RecursionError) as error:
-                raise MessageError(message.source, f"its metadata can't be read: {error}") from error
+                raise MessageError(f"{unsent(message.source)} its metadata can't be read: {error}") from error
 
     async def reset(self) -> None:
         """Nothing was said."""

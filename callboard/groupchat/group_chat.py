@@ -24,7 +24,6 @@ from .errors import (
     AgentNameConflictError,
     GroupChatDeclarationError,
     NoEligibleSpeakerError,
-    SpeakerSelectionError,
     UndefinedNextAgentError,
 )
 from .events import (
@@ -79,14 +78,14 @@ async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
 
     Raises:
         NoEligibleSpeakerError: Nobody may.
-        SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+        GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
     """
     chosen = await _by_function(chat, last_speaker)
     if isinstance(chosen, ChatAgent):
         return Candidates([chosen])
     method = str(chosen).lower()
     if method not in METHODS:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"speaker_selection_method is {chosen!r}; it can be one of {list(METHODS)}."
         )
     repeats = chat.allow_repeat_speaker
@@ -108,11 +107,11 @@ async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
     if chosen is None:
         raise NoEligibleSpeakerError("The speaker selection function chose nobody.")
     if isinstance(chosen, ChatAgent) and chosen not in chat.agents:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function chose {chosen.name!r}, who is not in the group chat."
         )
     if not isinstance(chosen, ChatAgent | str):
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function returned a {type(chosen).__name__}; "
             "it can be an agent, the name of a method, or None."
         )
@@ -121,7 +120,7 @@ async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
 
 def _check_size(agents: Sequence[Agent], method: str, may_repeat: bool | None) -> None:
     if len(agents) < 2:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The group chat is underpopulated with {len(agents)} agents: it needs two. Let them talk directly instead."
         )
     if len(agents) == 2 and method != "round_robin" and may_repeat:
@@ -140,7 +139,7 @@ def _able(chat: GroupChat) -> list[Agent]:
     able = [agent for agent in chat.agents if set(names) <= set(functions_of(agent))]
     able = able or [agent for agent in chat.agents if functions_of(agent)]
     if not able:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"No agent can execute {', '.join(names)}. Please check the function_map of the agents."
         )
     return able
@@ -231,7 +230,7 @@ async def choose_by_model(
         None: it named nobody or several, each time.
 
     Raises:
-        SpeakerSelectionError: There is no model (a ValueError).
+        GroupChatDeclarationError: There is no model (a ValueError).
     """
     client = _client(chat, selector)
     attempts = 1 + chat.max_retries_for_selecting_speaker
@@ -260,7 +259,7 @@ def _client(chat: GroupChat, selector: Selector) -> ChatCompletionClient:
         chat.selector_client = client_of(config, classes)
     client = chat.selector_client or selector.client
     if client is None:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             "No model can choose the next speaker: give the GroupChatManager a model (llm_config), "
             "or the group chat one of its own (select_speaker_auto_llm_config)."
         )
@@ -370,8 +369,8 @@ class GroupChat:
         eligibility_policies: Further rules of who may speak; all have to agree.
 
     Raises:
-        GroupChatDeclarationError: It can't be like this (a ValueError).
-        TransitionError: The transitions name somebody who is not in the group (a ValueError). AG2 lets them speak.
+        GroupChatDeclarationError: It can't be like this, or the transitions name an agent that is not in the group (a
+            ValueError). AG2 lets such an agent speak.
     """
 
     agents: Sequence[Agent]
@@ -541,7 +540,7 @@ class GroupChat:
 
         Raises:
             NoEligibleSpeakerError: Nobody may speak.
-            SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+            GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
         """
         found = await candidates(self, last_speaker)
         if not found.method:
@@ -623,7 +622,7 @@ def graph_of(chat: GroupChat) -> Graph:
     """Who may speak after whom in a group chat that was checked.
 
     Raises:
-        TransitionError: Somebody is named who is not in the group (a ValueError).
+        GroupChatDeclarationError: Somebody is named who is not in the group (a ValueError).
     """
     given, repeats = chat.allowed_or_disallowed_speaker_transitions, chat.allow_repeat_speaker
     if given is None:

@@ -21,7 +21,7 @@ from callboard.teams.loop import Choice, Floor, SpeakerSelection
 from callboard.teams.states import VERSION, MemberState, Own
 
 from .conversable import ConversableAgent
-from .errors import GroupChatDeclarationError, ResumeError
+from .errors import GroupChatDeclarationError
 from .events import GroupChatResumeEvent, GroupChatRunChatEvent, IOStream, TerminationEvent, wait_for
 from .group_chat import GroupChat
 from .membership import NO_REPLY, GroupRules, asks_to_clear, forget, read_order
@@ -240,7 +240,7 @@ class GroupChatManager(ConversableAgent):
         """Messages from JSON.
 
         Raises:
-            ResumeError: It is no JSON (a ValueError).
+            GroupChatDeclarationError: It is no JSON (a ValueError).
         """
         messages: list[Message] = _read_json(message_string)
         return messages
@@ -276,7 +276,7 @@ class GroupChatManager(ConversableAgent):
             Who spoke last (this manager, where it was nobody of the group), and the message, which is not put back.
 
         Raises:
-            ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
+            GroupChatDeclarationError: There are no messages, or somebody said one who is not in the group (a ValueError).
         """
         return await SavedChat.read(self, messages, remove_termination_string, silent).put_back(self)
 
@@ -300,7 +300,7 @@ class GroupChatManager(ConversableAgent):
             The state of a team that has heard all but the last message, and that message.
 
         Raises:
-            ResumeError: As for `a_resume` (a ValueError).
+            GroupChatDeclarationError: As for `a_resume` (a ValueError).
         """
         saved = SavedChat.read(self, messages, remove_termination_string, silent)
         return saved.team_state(self), chat_message_of(saved.messages[-1])
@@ -507,6 +507,7 @@ Resumable: TypeAlias = Sequence[Message] | Mapping[str, Any] | str
 Change: TypeAlias = str | Callable[[str], str] | None
 
 STATE: Final = "GroupChatManagerState"
+UNRESUMED: Final = "The group chat can't be resumed: "
 
 
 @dataclass(frozen=True)
@@ -526,7 +527,7 @@ class SavedChat:
         """The chat that a manager is given, with its last message changed; see `GroupChatManager.a_resume`.
 
         Raises:
-            ResumeError: There are no messages, or one is of an agent that is not in the group (a ValueError).
+            GroupChatDeclarationError: There are no messages, or one is of an agent that is not in the group (a ValueError).
         """
         data = _read_json(given) if isinstance(given, str) else given
         beside = data if isinstance(data, Mapping) and data.get("type") == STATE else None
@@ -632,24 +633,26 @@ def _read_json(text: str) -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        raise ResumeError(f"this is no JSON: {error}.") from error
+        raise GroupChatDeclarationError(f"{UNRESUMED}this is no JSON: {error}.") from error
 
 
 def _named_messages(given: Any, manager: GroupChatManager) -> list[Message]:
     """The messages as a copy; each has a name and a role."""
     if not isinstance(given, list | tuple) or not all(isinstance(message, dict) for message in given):
-        raise ResumeError(
-            "a list of messages is needed, as objects, or the JSON of one, or what save_state returned."
+        raise GroupChatDeclarationError(
+            f"{UNRESUMED}a list of messages is needed, as objects, or the JSON of one, or what save_state returned."
         )
     if not given:
-        raise ResumeError("there are no messages. Begin a chat with initiate_chat instead.")
+        raise GroupChatDeclarationError(
+            f"{UNRESUMED}there are no messages. Begin a chat with initiate_chat instead."
+        )
     chat = manager.groupchat
     names = {*chat.agent_names, chat.admin_name, manager.name}
     messages = [{"role": "user", **deepcopy(message)} for message in given]
     for message in messages:
         message["name"] = message.get("name") or manager.name
         if message["name"] not in names:
-            raise ResumeError(f"nobody of the group is named {message['name']!r}.")
+            raise GroupChatDeclarationError(f"{UNRESUMED}nobody of the group is named {message['name']!r}.")
     return messages
 
 

@@ -14,7 +14,7 @@ from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage, StopMessage
 
-from .errors import ClearHistoryError
+from .errors import GroupChatDeclarationError
 from .events import ClearAgentsHistoryEvent, HistoryNotClearedEvent, IOStream
 from .messages import (
     ConversationMessage,
@@ -68,7 +68,7 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
         None: it has no word "clear".
 
     Raises:
-        ClearHistoryError: It names nobody of them (a ValueError).
+        GroupChatDeclarationError: It names nobody of them (a ValueError).
     """
     words = text.split()
     places = [place for place, word in enumerate(words) if word.upper() == _COMMAND]
@@ -86,7 +86,9 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
             break
         arguments.pop(0)
     if len(arguments) == 2 and (_number(arguments[1]) is not None or _name(arguments[1], names)):
-        raise ClearHistoryError(arguments[0], ", ".join(names))
+        raise GroupChatDeclarationError(
+            f"Nothing was cleared: nobody of the group is named {arguments[0]!r}. The names are {', '.join(names)}."
+        )
     return ClearHistory(agent, number or 0, number is not None, " ".join([*before, *arguments, *after]))
 
 
@@ -117,7 +119,7 @@ def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
     """
     try:
         command = read_clear_history(text_of(reply.get("content")), names)
-    except ClearHistoryError as error:
+    except GroupChatDeclarationError as error:
         IOStream.get_default().send(HistoryNotClearedEvent(str(error)))
         return None
     if command is None:

@@ -21,7 +21,7 @@ from callboard.models.base import ChatCompletionClient
 from callboard.models.info import DEFAULTS, ModelInfo, known_model, price_of
 from callboard.models.types import CreateResult, RequestUsage
 
-from .errors import GroupChatDeclarationError, ModelClientClassError
+from .errors import GroupChatDeclarationError
 from .messages import Message, text_of
 
 ModelConfig: TypeAlias = ChatCompletionClient | Mapping[str, Any] | Literal[False] | None
@@ -68,7 +68,7 @@ def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatComplet
     Raises:
         GroupChatDeclarationError: No class has the name, no model is named, or there is no client for the "api_type" (a
             ValueError).
-        ModelClientClassError: Several classes have the name (a RuntimeError).
+        GroupChatDeclarationError: Several classes have the name (a RuntimeError).
     """
     if config is None or config is False:
         return None
@@ -114,7 +114,7 @@ def _class_named(name: str, classes: ClientClasses) -> type[ChatCompletionClient
     given = [classes] if isinstance(classes, type) else list(classes)
     found = [cls for cls in given if cls.__name__ == name]
     if len(found) > 1:
-        raise ModelClientClassError(name)
+        raise GroupChatDeclarationError(f"Several model client classes are named {name!r}.")
     if not found:
         raise GroupChatDeclarationError(f"None of the given model client classes is named {name!r}.")
     return found[0]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from callboard.agents.base import ChatAgent
 from callboard.conditions.base import Messages, TerminationCondition
 from callboard.conditions.triggers import LatchedTermination
-from callboard.messages.chat import BaseChatMessage, StopMessage
+from callboard.messages.chat import BaseChatMessage, MessageError, StopMessage
 from callboard.messages.events import SelectorEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.types import CreateResult
@@ -19,10 +19,10 @@ from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.local_run import Participant
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
-from .errors import MessageError, NoEligibleSpeakerError
+from .errors import NoEligibleSpeakerError
 from .group_chat import GroupChat, Selector
 from .membership import GroupPeer, forget, kept_after
-from .messages import Agent, ConversationMessage, Message, as_message
+from .messages import Agent, ConversationMessage, Message, as_message, unsent
 
 
 class _Function(BaseModel):
@@ -64,7 +64,7 @@ def check_shape(message: BaseChatMessage) -> None:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise MessageError(message.source, f"{place}: {first['msg']}") from None
+        raise MessageError(f"{unsent(message.source)} {place}: {first['msg']}") from None
 
 
 NOBODY: Final = "No next speaker selected"

@@ -9,10 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from callboard.agents.base import ChatAgent
 
-from .errors import (
-    NoEligibleSpeakerError,
-    TransitionError,
-)
+from .errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from .messages import Agent, names_of
 
 MESSAGE: Final = (
@@ -63,7 +60,7 @@ def without(disallowed: Mapping[Agent, Sequence[Agent]], agents: Sequence[Agent]
     """Everybody may speak after everybody, but for what is disallowed.
 
     Raises:
-        TransitionError: An agent that is not of the group is named (a ValueError and a KeyError).
+        GroupChatDeclarationError: An agent that is not of the group is named (a ValueError and a KeyError).
     """
     check_graph(disallowed, agents)
     graph = full_graph(agents, agents)
@@ -76,22 +73,30 @@ def check_graph(graph: Mapping[Agent, Any], agents: Sequence[Agent]) -> None:
     """Refuse a graph that names others than the group. AG2 accepts them as values, and chooses them then.
 
     Raises:
-        TransitionError: What is wrong (a ValueError and a KeyError).
+        GroupChatDeclarationError: What is wrong (a ValueError and a KeyError).
     """
     if not isinstance(graph, Mapping):
-        raise TransitionError("a dictionary of agents and lists of agents is needed.")
+        raise GroupChatDeclarationError(
+            "Speaker transitions: a dictionary of agents and lists of agents is needed."
+        )
     for agent, others in graph.items():
         _check_key(agent, agents)
         if not isinstance(others, list) or not all(isinstance(other, ChatAgent) for other in others):
-            raise TransitionError(f"what follows {agent.name!r} must be a list of agents.")
+            raise GroupChatDeclarationError(
+                f"Speaker transitions: what follows {agent.name!r} must be a list of agents."
+            )
         outside = [other.name for other in others if other not in agents]
         if outside:
-            raise TransitionError(f"{outside} may not follow {agent.name!r}: not in the group.")
+            raise GroupChatDeclarationError(
+                f"Speaker transitions: {outside} may not follow {agent.name!r}: not in the group."
+            )
 
 
 def _check_key(agent: Any, agents: Sequence[Agent]) -> None:
     if agent not in agents:
-        raise TransitionError(f"{getattr(agent, 'name', agent)!r} is not in the group.")
+        raise GroupChatDeclarationError(
+            f"Speaker transitions: {getattr(agent, 'name', agent)!r} is not in the group."
+        )
 
 
 def warn_of_oddities(graph: Graph, agents: Sequence[Agent]) -> None:

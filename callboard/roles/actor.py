@@ -23,7 +23,7 @@ from callboard.core.handlers import RoutedAgent, event
 from callboard.core.state import Log
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .errors import DuplicateRoleError, RoleDeclarationError, UnknownRoleError
+from .errors import RoleDeclarationError, UnknownRoleError
 from .message import (
     MESSAGE_ROUTE_TO_NONE,
     MESSAGE_ROUTES,
@@ -34,7 +34,7 @@ from .message import (
     topic_of,
 )
 from .role import Role
-from .routing import Routing, check_hops, merged, rounds_of, say_all
+from .routing import Routing, check_hops, merged, name_is_taken, rounds_of, say_all
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -187,8 +187,8 @@ class Cast:
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
         """
         if role.name in MESSAGE_ROUTES:
             raise RoleDeclarationError(
@@ -196,7 +196,7 @@ class Cast:
             )
         # guard: no role takes the place of another
         if role.agent_type in self._roles:
-            raise DuplicateRoleError(role.agent_type)
+            raise name_is_taken(role.agent_type)
         self._roles[role.agent_type] = role
         self._routing = None
 

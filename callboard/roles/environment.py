@@ -24,12 +24,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 
 from .action import Context, CostManager
 from .actor import Cast, OwnRuntime, acting_now, declare_roles
-from .errors import (
-    EnvironmentStateError,
-    NoMoneyException,
-    RoleDeclarationError,
-    RoleFailedError,
-)
+from .errors import EnvironmentStateError, NoMoneyException, RoleDeclarationError, RoleFailedError
 from .message import (
     MESSAGE_ROUTE_TO_ALL,
     MESSAGE_ROUTE_TO_NONE,
@@ -244,8 +239,8 @@ class Environment:
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
         """
         self.cast.add(role)
         role.rc.env = self
@@ -302,7 +297,7 @@ class Environment:
 
         Raises:
             UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
-            UnknownContentError: The class of its content is not known; it is not sent (a ValueError).
+            MessageDataError: The class of its content is not known; it is not sent (a ValueError).
         """
         self.cast.routing.check(message)
         self.cast.stir()

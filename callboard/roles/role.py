@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from callboard.models import extract_json_from_str
 
 from .action import Action, ActionOutput, Answering, Context, Person, UserRequirement
-from .errors import MessageDataError, NoEnvironmentError, ReactModeError, RoleDeclarationError
+from .errors import EnvironmentStateError, MessageDataError, RoleDeclarationError
 from .message import AIMessage, Memory, Message, any_to_str, any_to_str_set, bus_name
 from .routing import Post
 
@@ -65,10 +65,12 @@ class RoleContext:
         """The environment, an `Environment`.
 
         Raises:
-            NoEnvironmentError: It is in none (a RuntimeError).
+            EnvironmentStateError: It is in none (a RuntimeError).
         """
         if self._env is None:
-            raise NoEnvironmentError(self._role_name)
+            raise EnvironmentStateError(
+                f"{self._role_name} is in no environment: env.add_roles([{self._role_name}()])"
+            )
         return self._env
 
     @env.setter
@@ -458,10 +460,11 @@ class Role(BaseModel):
             max_react_loop: See above.
 
         Raises:
-            ReactModeError: There is no such mode (a ValueError and an AssertionError).
+            RoleDeclarationError: There is no such mode (a ValueError and an AssertionError).
         """
         if react_mode not in RoleReactMode.values():
-            raise ReactModeError(react_mode)
+            modes = "'react', 'by_order' or 'plan_and_act'"
+            raise RoleDeclarationError("react_mode", f"{react_mode!r} is no way to react: {modes}")
         self.rc.react_mode = RoleReactMode(react_mode)
         self.rc.max_react_loop = max_react_loop
 
