@@ -7,10 +7,11 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from unicodedata import normalize
 
 from callboard.groupchat.context_variables import ContextStr, ContextVariables
+from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatError
 from callboard.groupchat.messages import Message
 
@@ -160,7 +161,7 @@ def _as_python(piece: re.Match[str], names: list[str]) -> str:
 
 
 def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """What a checked part is worth."""
+    """The value of a checked part."""
     match node:
         case ast.Constant(value=value):
             return value
@@ -193,25 +194,11 @@ def _compared(node: ast.Compare, values: Mapping[str, Any]) -> bool:
 
 
 def _length(value: Any) -> int:
-    """What has no length has none: 0, as in AG2."""
+    """The length; 0 for a value that has none, as in AG2."""
     try:
         return len(value)
     except TypeError:
         return 0
-
-
-class Knowing(Protocol):
-    """Who a condition is about: an agent, with its name and the context variables of the chat."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def context_variables(self) -> ContextVariables:
-        """What the agents of the chat share."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -222,18 +209,22 @@ class Known:
     context_variables: ContextVariables
 
 
+Knowing: TypeAlias = ConversableAgent | Known
+"""Whom a condition is about."""
+
+
 @runtime_checkable
 class LLMCondition(Protocol):
-    """Tells a model when it is to hand over."""
+    """A condition in words: it tells a model when it is to hand over."""
 
     def get_prompt(self, agent: Knowing, messages: Sequence[Message]) -> str:
-        """What the model is told."""
+        """The text for the model."""
         ...
 
 
 @runtime_checkable
 class ContextCondition(Protocol):
-    """Says by the context variables whether somebody is handed over to."""
+    """A condition on the context variables: whether the agent hands over."""
 
     def evaluate(self, context_variables: ContextVariables) -> bool:
         """Whether it is met.
@@ -247,7 +238,7 @@ class ContextCondition(Protocol):
 
 @runtime_checkable
 class AvailableCondition(Protocol):
-    """Says whether a handoff is there at all. It is asked at every turn."""
+    """A condition of whether a handoff is there at all, asked at every turn."""
 
     def is_available(self, agent: Knowing, messages: Sequence[Message]) -> bool:
         """Whether it is."""
@@ -286,7 +277,7 @@ class ContextStrLLMCondition:
 
 @dataclass(frozen=True)
 class StringContextCondition:
-    """Is met when a variable is true.
+    """A condition that is met when a variable is true.
 
     Args:
         variable_name: Its name; without the variable it is not met.
@@ -301,7 +292,7 @@ class StringContextCondition:
 
 @dataclass(frozen=True)
 class ExpressionContextCondition:
-    """Is met when an expression is true.
+    """A condition that is met when an expression is true.
 
     Args:
         expression: The expression.

@@ -21,10 +21,10 @@ KIND = "kind"
 
 @dataclass(frozen=True)
 class SpeakerSelectionResult:
-    """What a target comes to.
+    """The meaning of a target.
 
     Attributes:
-        terminate: Whether nobody is next: the chat is over.
+        terminate: Whether no agent is next: the chat is over.
         agent_name: Who is next.
         speaker_selection_method: How it is chosen who is: "auto" or "manual".
         prompt: What the model that chooses is told last; None: as usual.
@@ -65,7 +65,7 @@ class TransitionTarget(ABC):
         """Who is next.
 
         Raises:
-            GroupChatDeclarationError: Nobody can be (a ValueError).
+            GroupChatDeclarationError: No agent can be (a ValueError).
         """
         ...
 
@@ -195,7 +195,7 @@ T = TypeVar("T")
 
 
 class Handoffs:
-    """What an agent of a pattern hands over by. Methods return it, so that they can be written one after the other.
+    """Conditions by which an agent of a pattern hands over. Methods return it, so that calls can be chained.
 
     Attributes:
         llm_conditions: By its model's decision.
@@ -245,7 +245,7 @@ class Handoffs:
         return self
 
     def set_after_work(self, target: TransitionTarget) -> Handoffs:
-        """Who is next when the agent has spoken and hands over to nobody; it takes the place of all that were set before.
+        """Who is next when the agent has spoken and does not hand over; it takes the place of all that were set before.
 
         Raises:
             GroupChatDeclarationError: It is no target (a TypeError and a ValueError).
@@ -295,7 +295,7 @@ class Handoffs:
         return self
 
     def clear(self) -> Handoffs:
-        """Hand over to nobody."""
+        """Hand over no more."""
         self.context_conditions.clear()
         self.llm_conditions.clear()
         self.after_works.clear()
@@ -375,7 +375,7 @@ class HandoffPart(GroupPart):
         ]
 
     def hand_over(self, agent: Knowing, messages: Sequence[Message]) -> Message | None:
-        """What the agent says instead of an answer, because of the context variables; None: it answers."""
+        """The message instead of an answer, because of the context variables; None: the agent answers."""
         for one in self.context_conditions:
             if is_met(one, agent, messages):
                 text = HANDING_OVER.format(name=one.target.display_name())
@@ -390,7 +390,7 @@ def is_available(one: OnCondition | OnContextCondition, agent: Knowing, messages
 
 
 def is_met(one: OnContextCondition, agent: Knowing, messages: Sequence[Message]) -> bool:
-    """Whether somebody is handed over to now."""
+    """Whether a condition hands over now."""
     condition = one.condition
     if not is_available(one, agent, messages):
         return False
@@ -398,7 +398,7 @@ def is_met(one: OnContextCondition, agent: Knowing, messages: Sequence[Message])
 
 
 def _said(condition: Callable[[], bool], agent: Knowing) -> bool:
-    """What a condition says; one whose variables are not there, or can't be compared, is not met, and an event says so.
+    """The value of a condition; one whose variables are not there, or can't be compared, is not met, and an event says so.
 
     In AG2 that ends the run.
     """

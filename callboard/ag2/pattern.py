@@ -47,7 +47,7 @@ C = TypeVar("C", OnCondition, OnContextCondition)
 
 @dataclass(frozen=True)
 class Given:
-    """What a pattern is made of.
+    """Parts of a pattern.
 
     Attributes:
         initial: Who speaks first.
@@ -55,9 +55,9 @@ class Given:
         user: The user's agent; None: there is none.
         manager_args: For the manager.
         context_variables: What the agents share.
-        after_works: What is done when somebody has spoken, by name, instead of what the agents say themselves.
+        after_works: What is done when an agent has spoken, by name, instead of what the agents say themselves.
         group_after_work: What is done else.
-        hides_transits: Whether nobody sees the calls of tools that hand over.
+        hides_transits: Whether no agent sees the calls of tools that hand over.
     """
 
     initial: ConversableAgent
@@ -72,7 +72,7 @@ class Given:
 
 @dataclass(frozen=True)
 class _Conditions:
-    """What one agent hands over by, with helpers in the places of the targets that need one."""
+    """Conditions of one agent, with helpers in the places of the targets that need one."""
 
     llm: Mapping[str, OnCondition]
     context: Sequence[OnContextCondition]
@@ -132,7 +132,7 @@ def _take_part(manager: PatternManager, given: Given, conditions: Mapping[str, _
 
 
 def release(manager: PatternManager) -> None:
-    """Nobody has a part any more: agents may chat elsewhere."""
+    """Take the parts of the agents away: they may chat elsewhere."""
     for agent in _members(manager):
         agent.part = None
 
@@ -142,7 +142,7 @@ def _members(manager: PatternManager) -> Iterable[ConversableAgent]:
 
 
 def _conditions(agent: ConversableAgent, given: Given, helpers: list[ConversableAgent]) -> _Conditions:
-    """What an agent hands over by; helpers that it needs are added."""
+    """Conditions of an agent; helpers that it needs are added."""
     handoffs, own = agent.handoffs, len(helpers)
 
     def helped(one: C) -> C:
@@ -173,7 +173,7 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
 
 
 def _tool_name(one: OnCondition, number: int) -> str:
-    """What an API takes as the name of a tool, unless the user has given another one."""
+    """The name of a tool that hands over, as an API takes it, unless the user has given one."""
     target = NOT_IN_TOOL_NAMES.sub("_", one.target.normalized_name())[:LONGEST_TARGET]
     return one.llm_function_name or f"transfer_to_{target}_{number}"
 
@@ -237,7 +237,7 @@ def _all_targets(
 
 
 def temporary_user() -> ConversableAgent:
-    """Somebody who says the first message where there is no user; a person answers for it."""
+    """An agent that says the first message where there is no user; a person answers for it."""
     return ConversableAgent(TEMPORARY_USER, human_input_mode="ALWAYS", description="The user.")
 
 
@@ -255,7 +255,7 @@ class Pattern:
         user_agent: The user's agent.
         group_manager_args: For the GroupChatManager, such as "llm_config" and "is_termination_msg".
         context_variables: What the agents share, as it is in the beginning.
-        group_after_work: Who is next, where an agent hands over to nobody and has nothing to do after work; None: the chat
+        group_after_work: Who is next, where an agent hands over to none and has nothing to do after work; None: the chat
             is over.
         exclude_transit_message: Whether no agent sees the calls of tools that hand over.
         summary_method: See `ConversableAgent.a_initiate_chat`.
@@ -299,7 +299,7 @@ class Pattern:
         return [*self.members, *([] if self.user_agent is None else [self.user_agent])]
 
     def after_works(self) -> Mapping[str, TransitionTarget]:
-        """What takes the place of what agents do after work, by their names; here: nothing does."""
+        """Targets in the place of what agents do after work, by their names; here: none."""
         return {}
 
     def manager_args(self) -> Mapping[str, Any]:
@@ -351,7 +351,7 @@ class Pattern:
                 f"{busy!r} is in a group chat that is under way: chats side by side are runs, which copy the agents "
                 "(a_run_group_chat)."
             )
-        # What nobody has said by name, the user has: also when a chat goes on from the messages of an earlier one.
+        # A message without a name is the user's: also when a chat goes on from the messages of an earlier one.
         user = TEMPORARY_USER if self.user_agent is None else self.user_agent.name
         given = [{**one, "name": one.get("name") or user} for one in _messages(messages)]
         manager, starter = self.prepare_group_chat(max_rounds, given)
@@ -425,7 +425,7 @@ class Pattern:
 
 
 class DefaultPattern(Pattern):
-    """What the agents hand over by decides alone."""
+    """A pattern in which the handoffs of the agents decide alone."""
 
 
 def _messages(given: Sequence[Message] | str) -> list[Message]:
@@ -477,7 +477,7 @@ class RandomPattern(Pattern):
 
 
 class AutoPattern(Pattern):
-    """Where an agent hands over to nobody, the manager's model chooses who is next, by what the agents' descriptions say.
+    """Where an agent does not hand over, the manager's model chooses who is next, by what the agents' descriptions say.
 
     Args:
         initial_agent: As for Pattern.
@@ -517,7 +517,7 @@ class AutoPattern(Pattern):
         """For the manager, with a model.
 
         Raises:
-            GroupChatDeclarationError: Nobody has one (a ValueError).
+            GroupChatDeclarationError: No agent has one (a ValueError).
         """
         if self.group_manager_args.get("llm_config"):
             return self.group_manager_args

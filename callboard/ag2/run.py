@@ -30,7 +30,7 @@ def run_group_chat(
 
     With a `runtime` the run is on the bus, and this runtime hosts the agents, under the `name` of the team: those that it
     hosts already stay. For processes of their own, give `run` what `Pattern.team` makes. Without a `user_agent` in the
-    pattern nobody answers for the user.
+    pattern there is no answer for the user.
 
     Args:
         pattern: Who takes part, and how they hand over.

@@ -160,7 +160,7 @@ class TerminateTarget(TransitionTarget):
     kind: ClassVar[str] = "terminate"
 
     def resolve(self, at: Whereabouts) -> SpeakerSelectionResult:
-        """Nobody."""
+        """No agent."""
         return SpeakerSelectionResult(terminate=True)
 
     def display_name(self) -> str:
@@ -229,7 +229,7 @@ FILLED: Final = "is_filled"
 
 
 class GroupManagerSelectionMessage(ABC):
-    """What the manager's model is told last when it chooses; ``{agentlist}`` is replaced by the names."""
+    """The last message to the manager's model when it chooses; ``{agentlist}`` is replaced by the names."""
 
     @abstractmethod
     def get_message(self, context_variables: Mapping[str, Any]) -> str:
@@ -319,7 +319,7 @@ class GroupManagerTarget(TransitionTarget):
 
 @dataclass(frozen=True)
 class FunctionTargetMessage:
-    """What a function tells an agent.
+    """A message of a function to an agent.
 
     Args:
         content: The text.
@@ -332,7 +332,7 @@ class FunctionTargetMessage:
 
 @dataclass(frozen=True)
 class FunctionTargetResult:
-    """What a function decides.
+    """The decision of a function.
 
     Args:
         messages: What it tells agents: messages, or a text for the agent who is next (else for the one who hands over).
@@ -435,7 +435,7 @@ class _ChatTarget(TransitionTarget):
 class NestedChatTarget(_ChatTarget):
     """Chats one after the other; the summary of the last one is said in the group.
 
-    Each takes place between copies of its agents, so that chats side by side never mix; nobody remembers it afterwards.
+    Each takes place between copies of its agents, so that chats side by side never mix; no agent remembers it afterwards.
 
     Args:
         nested_chat_config: "chat_queue" with the chats. Each has "recipient", and may have "sender" (else the helper),
@@ -531,7 +531,7 @@ class GroupChatTarget(_ChatTarget):
 
 @dataclass(frozen=True)
 class ReplyResult:
-    """What a function of an agent returns: an answer for the model, and perhaps who is next and what changes.
+    """The result of an agent's function: an answer for the model, and perhaps who is next and what changes.
 
     Args:
         message: The answer.

@@ -44,13 +44,13 @@ from .targets import AgentNameTarget, FunctionTarget, FunctionTargetResult, Reve
 
 @dataclass(frozen=True)
 class PatternPlan:
-    """What the rule has to know of a pattern; the same for all its chats.
+    """A pattern, as far as the rule needs it; the same for all its chats.
 
     Attributes:
         initial: Who speaks first.
         agents: Who takes part, the helpers included; not the user, and not the executor.
         user: The user's agent; None: there is none.
-        after_works: What is done when somebody has spoken, by name.
+        after_works: What is done when an agent has spoken, by name.
         group_after_work: What is done else.
         functions: The functions that may decide, by name.
     """
@@ -65,14 +65,14 @@ class PatternPlan:
 
 @dataclass(frozen=True)
 class Speaks:
-    """Somebody speaks."""
+    """A step: an agent speaks."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class HandsOver:
-    """Somebody hands over.
+    """A step: an agent hands over.
 
     Attributes:
         target: To whom.
@@ -180,6 +180,7 @@ async def decide(
         return {"target": result.target.dump(), "told": _told(result, at), "changes": changed}
 
     decided = await (call() if step is None else step.run(call))
+    # As for functions that agents call: the record of a dead attempt is read, and the manager's variables are as before it.
     # guard: what a function that decides has changed is changed when its record is read
     take_over(at.context_variables, decided["changes"])
     notes = [Note(to, _message(target.fn_name, content)) for to, content in decided["told"]]
@@ -206,7 +207,7 @@ def _message(function: str, content: str) -> Message:
 
 @dataclass(frozen=True)
 class NoHelpers:
-    """Neither a model nor a person chooses somebody who is hidden.
+    """Neither a model nor a person chooses a hidden agent.
 
     Attributes:
         names: Who may be chosen.
@@ -275,7 +276,7 @@ class PatternChat(GroupChat):
         return agent
 
     def take_notes(self) -> list[Note]:
-        """What is told to members alone since the last time."""
+        """Notes for single members since the last time."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -292,7 +293,7 @@ BASE: Final = "base_variables"
 
 
 class PatternSelection(ThreadSelection):
-    """Chooses by the rule of patterns, in a conversation on the bus.
+    """Choice of speakers by the rule of patterns, in a conversation on the bus.
 
     The context variables are those of the declaration, or of a state that was loaded, changed as the messages of the thread
     say. What a function of a target has changed, and what it tells members, the manager says.
@@ -311,6 +312,7 @@ class PatternSelection(ThreadSelection):
 
     def hear(self, said: BaseChatMessage) -> Agent | None:
         """A message becomes one of the group chat, and what it changes is changed."""
+        # The members may be in other processes: a change reaches the manager by the message alone, before its rule looks.
         # guard: a manager knows what the messages of its thread have changed
         take_over(self._pattern.context_variables, said.metadata)
         return None if is_note(said) else super().hear(said)
@@ -338,7 +340,7 @@ class PatternSelection(ThreadSelection):
         return Choice(choice.speakers, said=[*choice.said, *said], stop=choice.stop)
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task that can't be read, or whose metadata can't.
+        """Refuse a task that can't be read, or whose metadata can't.
 
         Raises:
             MessageError: It is one (a ValueError).

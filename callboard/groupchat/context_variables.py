@@ -91,7 +91,7 @@ def standing(value: Any) -> str:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
-    """What is different since a snapshot, as metadata of a message; nothing, where nothing is.
+    """The differences from a snapshot, as metadata of a message; nothing, where there are none.
 
     Raises:
         GroupChatDeclarationError: A value is no plain data (a ValueError).

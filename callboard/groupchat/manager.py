@@ -34,11 +34,11 @@ SYSTEM_MESSAGE: Final = "Group chat manager."
 
 
 class GroupChatManager(ConversableAgent):
-    """Runs a group chat: whoever sends it a message begins one.
+    """The agent that runs a group chat: a message to it begins one.
 
     The chat is run by the turn loop of all teams. In this process everybody hears each message as soon as it is said; in
-    AG2's async chat nobody hears the last one. `team` makes the same group chat for the bus, where each member may run in a
-    process of its own.
+    AG2's async chat the last one is heard by no agent. `team` makes the same group chat for the bus, where each member may
+    run in a process of its own.
 
     Args:
         groupchat: The group chat.
@@ -128,7 +128,7 @@ class GroupChatManager(ConversableAgent):
             groupchat: The group chat.
 
         Returns:
-            The text without these words. Where they name nobody of the group, the whole text: nothing is cleared then, and
+            The text without these words. Where they name no agent of the group, the whole text: nothing is cleared then, and
             an event says so. AG2 clears everything.
         """
         order = read_order(reply, groupchat.agent_names)
@@ -160,12 +160,12 @@ class GroupChatManager(ConversableAgent):
     ) -> tuple[bool, str | None]:
         """Let the group chat, beginning with the last message.
 
-        It ends with a message that `is_termination_msg` accepts, with the last round, and when nobody may speak or the one
+        It ends with a message that `is_termination_msg` accepts, with the last round, and when no agent may speak or the one
         whose turn it is has no answer. What an agent or a rule raises is raised here; the messages so far remain.
 
         Args:
             messages: What the sender has said; None: its conversation with this manager.
-            sender: Who said it; a member, or somebody from outside; None: this manager.
+            sender: Who said it; a member, or an agent from outside; None: this manager.
             config: The group chat; None: that of this manager.
 
         Returns:
@@ -273,10 +273,10 @@ class GroupChatManager(ConversableAgent):
             silent: Whether nothing is shown.
 
         Returns:
-            Who spoke last (this manager, where it was nobody of the group), and the message, which is not put back.
+            Who spoke last (this manager, where it was no agent of the group), and the message, which is not put back.
 
         Raises:
-            GroupChatDeclarationError: There are no messages, or somebody said one who is not in the group (a ValueError).
+            GroupChatDeclarationError: There are no messages, or one is of an agent that is not in the group (a ValueError).
         """
         return await SavedChat.read(self, messages, remove_termination_string, silent).put_back(self)
 
@@ -332,7 +332,7 @@ class GroupChatRun:
     Args:
         manager: Runs it.
         chat: The group chat.
-        sender: Who says the first message; perhaps somebody from outside.
+        sender: Who says the first message; perhaps an agent from outside.
         rounds: How many rounds there were before.
         silent: Whether nothing is shown.
     """
@@ -355,7 +355,7 @@ class GroupChatRun:
         self._sender = sender
 
     async def carry_out(self, message: Message) -> str | None:
-        """Lets the group chat, beginning with a message; returns why it ended.
+        """Let the group chat, beginning with a message; return why it ended.
 
         Raises:
             KeyboardInterrupt: There was one, and the group has no admin.
@@ -413,7 +413,7 @@ class GroupChatRun:
         return admin if isinstance(admin, ConversableAgent) else None
 
     async def reply_of(self, agent: ConversableAgent) -> tuple[ConversableAgent, Reply]:
-        """What an agent answers; the admin, where it is interrupted."""
+        """The answer of an agent; of the admin, where it is interrupted."""
         try:
             return agent, await agent.a_generate_reply(sender=self.manager)
         except KeyboardInterrupt as interrupt:

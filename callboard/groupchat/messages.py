@@ -89,7 +89,7 @@ class ConversationMessage(BaseChatMessage):
 
 
 def as_message(said: BaseChatMessage) -> Message:
-    """What anybody said as a message of a group chat."""
+    """Any chat message as a message of a group chat."""
     if isinstance(said, ConversationMessage):
         return dict(said.data)
     return {"content": said.to_model_text(), "role": "user", "name": said.source}

@@ -141,7 +141,7 @@ def _openai(entry: Mapping[str, Any]) -> ChatCompletionClient:
 
 @runtime_checkable
 class MessageTransform(Protocol):
-    """Changes a list of messages."""
+    """A change of a list of messages."""
 
     def apply_transform(self, messages: list[Message]) -> list[Message]:
         """The list as a model is to read it."""
@@ -149,7 +149,7 @@ class MessageTransform(Protocol):
 
 
 class MessageHistoryLimiter:
-    """Leaves the last messages.
+    """A transform that leaves the last messages.
 
     Args:
         max_messages: How many; None: all.
@@ -262,7 +262,7 @@ def _part(part: Any) -> str | Image:
 
 
 def from_model(result: CreateResult) -> Message:
-    """What a model answered, as a message without a name."""
+    """The answer of a model, as a message without a name."""
     if isinstance(result.content, str):
         return {"content": result.content, "role": "assistant"}
     calls = [
@@ -298,7 +298,7 @@ class ModelUsage:
                 _add(mine, model, usage)
 
     def minus(self, before: ModelUsage) -> ModelUsage:
-        """What came after another one was counted."""
+        """The usage since another one was counted."""
         return ModelUsage(_minus(self.paid, before.paid), _minus(self.cached, before.cached))
 
     def dump(self) -> dict[str, Any]:

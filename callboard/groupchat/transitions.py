@@ -43,7 +43,7 @@ Graph = dict[Agent, list[Agent]]
 
 
 def full_graph(agents: Sequence[Agent], repeats: Sequence[Agent]) -> Graph:
-    """Everybody may speak after everybody else.
+    """Let every agent speak after every other one.
 
     Args:
         agents: The group.
@@ -57,7 +57,7 @@ def full_graph(agents: Sequence[Agent], repeats: Sequence[Agent]) -> Graph:
 
 
 def without(disallowed: Mapping[Agent, Sequence[Agent]], agents: Sequence[Agent]) -> Graph:
-    """Everybody may speak after everybody, but for what is disallowed.
+    """Let every agent speak after every agent, but for what is disallowed.
 
     Raises:
         GroupChatDeclarationError: An agent that is not of the group is named (a ValueError and a KeyError).
@@ -100,7 +100,7 @@ def _check_key(agent: Any, agents: Sequence[Agent]) -> None:
 
 
 def warn_of_oddities(graph: Graph, agents: Sequence[Agent]) -> None:
-    """Log what is allowed and probably not meant: agents that nobody can reach, agents left out, names given twice."""
+    """Log what is allowed and probably not meant: agents that are never reached, agents left out, names given twice."""
     if any(graph.values()):
         reached = {id(other) for others in graph.values() for other in others}
         isolated = [agent for agent in agents if not graph.get(agent) and id(agent) not in reached]
@@ -116,11 +116,11 @@ def warn_of_oddities(graph: Graph, agents: Sequence[Agent]) -> None:
 
 @dataclass(frozen=True)
 class SelectionContext:
-    """What a policy is told.
+    """The state of a chat, for a policy.
 
     Attributes:
         round: How many messages there are so far; 1 when a chat begins.
-        last_speaker: Who spoke last; None: nobody.
+        last_speaker: Who spoke last; None: no agent.
         participants: The names of the whole group.
     """
 
@@ -131,7 +131,7 @@ class SelectionContext:
 
 @runtime_checkable
 class AgentEligibilityPolicy(Protocol):
-    """Says whether an agent may speak next."""
+    """A rule of whether an agent may speak next."""
 
     def is_eligible(self, agent: Agent, ctx: SelectionContext) -> bool:
         """Whether it may."""
@@ -148,5 +148,5 @@ def eligible(
     """
     left = [agent for agent in agents if all(policy.is_eligible(agent, context) for policy in policies)]
     if not left:
-        raise NoEligibleSpeakerError("The eligibility policies let nobody speak.")
+        raise NoEligibleSpeakerError("The eligibility policies let no agent speak.")
     return left

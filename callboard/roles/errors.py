@@ -28,14 +28,14 @@ class RolesError(ActorError):
 
 
 class UnknownRoleError(RolesError, LookupError):
-    """A message names a role that is not in the environment; it was sent to nobody.
+    """A message names a role that is not in the environment; it was not sent.
 
     Attributes:
         address: The name or class that was given.
         known: Names of the roles that there are.
     """
 
-    template = "nobody is called {address!r}: the message was not sent. {advice}"
+    template = "no role is called {address!r}: the message was not sent. {advice}"
     permanent = True
 
     address: str

@@ -111,7 +111,7 @@ def _unknown(name: str) -> MessageDataError:
 
 
 def check_content(content: BaseModel | None) -> None:
-    """Refuse a content that nobody could read.
+    """Refuse a content that no process could read.
 
     Raises:
         MessageDataError: Its class is not known (a ValueError).
@@ -243,7 +243,7 @@ class Message(BaseModel):
         return ".".join(str(part.number) for part in self.subtask)
 
     def to_dict(self) -> dict[str, str]:
-        """What a model reads: role and content."""
+        """The message as a model reads it: role and content."""
         return {"role": self.role, "content": self.content}
 
     def dump(self) -> str:

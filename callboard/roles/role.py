@@ -31,7 +31,7 @@ class RoleReactMode(StrEnum):
 
 
 class RoleContext:
-    """What a role has at hand.
+    """State and surroundings of a role.
 
     Attributes:
         memory: What it got and made; in an environment it is part of every commit.
@@ -94,7 +94,7 @@ class RoleContext:
 
     @property
     def important_memory(self) -> list[Message]:
-        """What it remembers of the actions that it watches."""
+        """Remembered messages of the actions that it watches."""
         return self.memory.get_by_actions(self.watch)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -133,7 +133,7 @@ class Task(BaseModel):
 
 
 class TaskResult(BaseModel):
-    """What came of a task.
+    """The outcome of a task.
 
     Attributes:
         result: As text.
@@ -152,7 +152,7 @@ class Plan(BaseModel):
 
 
 class Planner(BaseModel):
-    """Makes a plan and keeps count of it."""
+    """A plan in the making, and its count of tasks."""
 
     plan: Plan = Field(default_factory=Plan)
     has_failed: bool = False
@@ -185,7 +185,7 @@ class Planner(BaseModel):
         self.has_failed = not result.is_success
 
     def summary(self) -> str:
-        """What came of the tasks, as text."""
+        """The outcome of the tasks, as text."""
         return "\n".join(f"{task.task_id}. {task.instruction}: {task.result}" for task in self.plan.tasks)
 
 
@@ -252,7 +252,7 @@ Actions = Iterable[Action | type[Action]]
 
 
 class Role(BaseModel):
-    """Somebody who does something when an action that it watches was done.
+    """An agent that acts when an action that it watches was done.
 
     ```python
     class Coder(Role):
@@ -364,12 +364,12 @@ class Role(BaseModel):
 
     @property
     def address(self) -> str:
-        """What its messages name as their sender: its name, else its class with the module."""
+        """The sender of its messages: its name, else its class with the module."""
         return self.name or any_to_str(self)
 
     @property
     def addresses(self) -> frozenset[str]:
-        """What it may be called in `send_to`."""
+        """Its names in `send_to`."""
         own = {any_to_str(self), type(self).__name__, self.agent_type}
         return frozenset(own | ({self.name} if self.name else set()))
 
@@ -379,7 +379,7 @@ class Role(BaseModel):
         return Post(self.agent_type, self.addresses, frozenset(self.rc.watch), frozenset(self.rc.joined))
 
     def prefix(self) -> str:
-        """What models are told about it, before every question."""
+        """The words about it that models read before every question."""
         who = " ".join(filter(None, (self.name, f"the {self.profile}" if self.profile else "")))
         parts = (
             self.desc,
@@ -391,7 +391,7 @@ class Role(BaseModel):
 
     @property
     def context(self) -> Context:
-        """What it shares with the others of its environment."""
+        """The context that it shares with the others of its environment."""
         if self._context is None:
             self._context = self.rc.env.context if self.rc.has_env else Context()
         return self._context
@@ -520,7 +520,7 @@ class Role(BaseModel):
     # Speaking
 
     def publish_message(self, message: Message | None) -> None:
-        """Say something besides the answer. Outside of an environment nobody hears it.
+        """Say something besides the answer. Outside of an environment it is not heard.
 
         Raises:
             UnknownRoleError: It names a role that is not there (a LookupError).
