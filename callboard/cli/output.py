@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, TextIO
 
 from callboard.foundation import ActorError
@@ -227,6 +228,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def clock(when: datetime) -> str:
+    """A moment for people, by the clock of the place where they are."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
 def ago(since: int | None, now: int) -> str | None:
     """The time since a moment, for people; both in ms of the server's clock. None: there was no such moment."""
     return None if since is None else duration(max(0, now - since) / 1000)
@@ -239,6 +245,16 @@ def size(number: int) -> str:
         if value >= 1000:
             value, unit = value / 1000, larger
     return f"{value:.1f} {unit}" if unit != "B" else f"{number} B"
+
+
+def say_paused(name: str, changed: bool) -> None:
+    """Says that something is paused; `changed`: by this order."""
+    say(f"{name} is paused" if changed else f"{name} was paused already")
+
+
+def say_resumed(name: str, changed: bool) -> None:
+    """Says that something goes on; `changed`: by this order."""
+    say(f"{name} goes on" if changed else f"{name} was not paused")
 
 
 def say_facts(facts: Mapping[str, str]) -> None:

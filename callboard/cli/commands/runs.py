@@ -1,7 +1,7 @@
 """`callboard runs`: the runs of teams. One function for each command, and a line at the end.
 
-A command takes a run as `RunNames` and finds it with `chosen`: see show.py for one that reads, cancel.py for one that gives
-an order.
+A command takes a run as `RunNames` and finds it with `chosen`: see `show` for one that reads, `cancel` for one that gives an
+order.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +27,18 @@ from callboard.cli.options import (
     split_names,
     unmarked,
 )
-from callboard.cli.output import duration, hint, print_json, say, say_facts, say_table, to_json
+from callboard.cli.output import (
+    clock,
+    duration,
+    hint,
+    print_json,
+    say,
+    say_facts,
+    say_paused,
+    say_resumed,
+    say_table,
+    to_json,
+)
 from callboard.cli.sessions import run, runs_at
 from callboard.cli.team_conversation import print_lines, user_name
 
@@ -170,15 +180,10 @@ def _run_row(one: RunSummary) -> tuple[object, ...]:
         one.team or None,
         one.conversation or None,
         one.state,
-        shown_time(one.began),
+        clock(one.began),
         duration((one.ended - one.began).total_seconds()) if one.ended else None,
         one.entries,
     )
-
-
-def shown_time(when: datetime) -> str:
-    """A time for people, by the clock of the place where they are."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 LONGEST = 400  # characters of the task and of the last message, for people
@@ -241,8 +246,8 @@ def _say(told: dict[str, Any]) -> None:
         "team": told["team"] or "-",
         "conversation": told["conversation"] or "-",
         "state": told["state"],
-        "began": shown_time(began),
-        "ended": f"{shown_time(ended)}, after {duration((ended - began).total_seconds())}" if ended else "-",
+        "began": clock(began),
+        "ended": f"{clock(ended)}, after {duration((ended - began).total_seconds())}" if ended else "-",
         "why": told["stop_reason"] or told["problem"] or "-",
         "task": _short(told["task"]),
         "turns": f"{told['turns']}: {_counted(told['speakers'])}" if told["turns"] else "0",
@@ -445,12 +450,11 @@ def cancel(names: RunNames, url: Url = None, namespace: Namespace = None) -> Non
     Exit codes: 0 cancelled, 1 it has ended already, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
-    async def work() -> None:
-        async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            await client.abort(one.run_id)
-            say(f"{one.run_id} is cancelled")
+    async def order(client: TeamClient, run_id: str) -> None:
+        await client.abort(run_id)
+        say(f"{run_id} is cancelled")
 
-    run(work())
+    _give(names, url, namespace, order)
 
 
 def pause(
@@ -475,12 +479,10 @@ def pause(
     Exit codes: 0 paused, 1 it has ended, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
-    async def work() -> None:
-        async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            done = await client.pause(now=now, run_id=one.run_id)
-            say(f"{one.run_id} is paused" if done else f"{one.run_id} was paused already")
+    async def order(client: TeamClient, run_id: str) -> None:
+        say_paused(run_id, await client.pause(now=now, run_id=run_id))
 
-    run(work())
+    _give(names, url, namespace, order)
 
 
 def resume(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
@@ -491,10 +493,21 @@ def resume(names: RunNames, url: Url = None, namespace: Namespace = None) -> Non
     Exit codes: 0 it goes on, 1 it has ended, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
+    async def order(client: TeamClient, run_id: str) -> None:
+        say_resumed(run_id, await client.resume(run_id=run_id))
+
+    _give(names, url, namespace, order)
+
+
+def _give(
+    names: list[str],
+    url: str | None,
+    namespace: str | None,
+    order: Callable[[TeamClient, str], Awaitable[None]],
+) -> None:
     async def work() -> None:
         async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            done = await client.resume(run_id=one.run_id)
-            say(f"{one.run_id} goes on" if done else f"{one.run_id} was not paused")
+            await order(client, one.run_id)
 
     run(work())
 
