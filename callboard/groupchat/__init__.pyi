@@ -38,10 +38,8 @@ from .errors import (
 from .events import (
     ChatEvent as ChatEvent,
     ClearAgentsHistoryEvent as ClearAgentsHistoryEvent,
-    ConditionNotMetEvent as ConditionNotMetEvent,
     GroupChatResumeEvent as GroupChatResumeEvent,
     GroupChatRunChatEvent as GroupChatRunChatEvent,
-    HistoryNotClearedEvent as HistoryNotClearedEvent,
     IOStream as IOStream,
     SelectSpeakerEvent as SelectSpeakerEvent,
     SelectSpeakerInvalidInputEvent as SelectSpeakerInvalidInputEvent,

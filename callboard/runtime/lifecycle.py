@@ -16,7 +16,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
+from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.consumer import Consumer
 from callboard.broker.envelope import Delivery
 from callboard.broker.errors import ServerUnavailableError
@@ -25,7 +25,12 @@ from callboard.broker.redis.client.heartbeat import HangPolicy, Keeper, Pulse
 from callboard.broker.redis.client.transport import Declared, RedisTransport, ThrowAway
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
-from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
+from callboard.broker.subscriptions import (
+    Subscription,
+    SubscriptionTable,
+    TypePrefixSubscription,
+    TypeSubscription,
+)
 from callboard.core.declaration import Schedule
 from callboard.core.intervention import InterventionHandler
 from callboard.foundation.texts import is_ours, is_users, one_line

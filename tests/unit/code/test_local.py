@@ -18,11 +18,11 @@ from callboard.code import (
     ConfinementError,
     FunctionsError,
     LocalCommandLineCodeExecutor,
-    LocalCommandLineCodeExecutorConfig,
     local,
     with_requirements,
 )
 from callboard.code.launcher import LaunchPlan
+from callboard.code.local import LocalCommandLineCodeExecutorConfig
 from callboard.code.process import Confinement
 from callboard.errors import OutsideContextError, SettingValueError
 
