@@ -279,13 +279,7 @@ def test_the_index_names_every_page(page: Path) -> None:
     assert page.name == "README.md" or f"]({page.name})" in index
 
 
-OF_THE_CODE = (
-    "architecture.md",
-    "life-of-a-message.md",
-)  # the index says that they are for those who read the code
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.name not in OF_THE_CODE], ids=_id)
+@pytest.mark.parametrize("page", PAGES[1:], ids=_id)
 def test_a_page_begins_with_whom_it_serves(page: Path) -> None:
     _, _, text = page.read_text("utf-8").partition("\n\n")
     assert text.startswith("For ")
