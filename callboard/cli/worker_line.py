@@ -37,7 +37,7 @@ COMMAND: Final = "worker"
 
 
 class WorkerLine(NamedTuple):
-    """What `callboard worker` is told; its options are explained where it declares them."""
+    """The line of `callboard worker`; its options are explained where it declares them."""
 
     target: str
     types: tuple[str, ...] = ()

@@ -85,7 +85,7 @@ def ask(
     if body is not None and fields:
         bad_use("give the fields or --body, not both")
     app = load_app(target)
-    asking = Asking(app, target, url, namespace)
+    asking = AskCommand(app, target, url, namespace)
     if recipient in app.teams:
         if fields or body is not None or timeout is not None:
             bad_use(
@@ -119,7 +119,7 @@ def _agent_of(app: App, recipient: str, message_type: str) -> AgentId:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AskCommand:
     """Requests of this command to an app's agents and teams.
 
     Attributes:
@@ -161,7 +161,7 @@ class Asking:
         return self._run(work)
 
     def team(self, asked: TeamTask) -> None:
-        """Gives a team a task, and shows its conversation."""
+        """Give a team a task, and show its conversation."""
 
         async def work(runtime: RedisAgentRuntime, token: CancellationToken) -> None:
             for agent_type in types_of(self.app, asked.team):
@@ -172,7 +172,7 @@ class Asking:
         self._run(work)
 
     def _run(self, work: Callable[[RedisAgentRuntime, CancellationToken], Awaitable[Any]]) -> Any:
-        """Does work that the first Ctrl-C cancels and the second one ends."""
+        """Do work that the first Ctrl-C cancels and the second one ends."""
         from callboard.core.cancellation import CancellationToken
         from callboard.process.printer import unhindered
 
@@ -189,7 +189,7 @@ class Asking:
                 raise CommandFailed("the request was cancelled", INTERRUPTED) from None
 
     async def _say_what_is_missing(self, runtime: RedisAgentRuntime, agent_type: str) -> bool:
-        """Says why there may be no answer: no worker runs the type."""
+        """Say why there may be no answer: no worker runs the type."""
         from callboard.broker.errors import CommandError
         from callboard.broker.redis.operations.inspect import has_worker
 

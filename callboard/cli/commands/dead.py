@@ -211,7 +211,7 @@ def _split(name: str, otherwise: str = "") -> tuple[str, str]:
 
 
 async def _check_type(transport: RedisTransport, agent_type: str) -> None:
-    """Refuses a type that is not declared and has no letters."""
+    """Refuse a type that is not declared and has no letters."""
     from callboard.broker.redis.operations.deadletters import has_letters
 
     if not await has_letters(transport, agent_type):

@@ -85,10 +85,10 @@ async def chosen(
 
 @contextlib.asynccontextmanager
 async def leader(runtime: RedisAgentRuntime, run: RunSummary) -> AsyncIterator[TeamClient]:
-    """Gives orders to the manager of a run; what it refuses ends the command with its reason.
+    """The conversation of a run, for orders to its manager; one that it refuses ends the command with its reason.
 
     Raises:
-        CommandFailed: The run has ended, or nobody knows whose it is.
+        CommandFailed: The run has ended, or its team is not known.
     """
     from callboard.teams import TeamError
 
@@ -107,10 +107,10 @@ async def whose(runtime: RedisAgentRuntime, run: RunSummary, *, needs_worker: bo
     Args:
         runtime: Reaches it.
         run: The run.
-        needs_worker: Say so when nobody is there who could take an order.
+        needs_worker: Say so when no worker runs that could take an order.
 
     Raises:
-        CommandFailed: Nobody knows whose it is.
+        CommandFailed: Its team is not known.
     """
     from callboard.broker.redis.operations.inspect import has_worker
     from callboard.teams import TeamClient
@@ -210,7 +210,7 @@ def show(names: RunNames, url: Url = None, namespace: Namespace = None, as_json:
 
 
 async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
-    """What there is to say of a run."""
+    """A run as `show` tells of it."""
     from callboard.teams import TeamClient
     from callboard.teams.member import open_questions
     from callboard.teams.protocol import Shown
@@ -350,8 +350,8 @@ def answer(
       callboard runs answer shop:app orders.desk/customer-1 yes
       callboard runs answer --namespace shop 8d0f "no: ask for a receipt first" --by ada
 
-    Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to somebody
-    else, or this is no answer to it; 2 wrong use, 3 no server.
+    Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to another
+    person, or this is no answer to it; 2 wrong use, 3 no server.
     """
     target, rest = split_names(unmarked(names))
     if len(rest) > 2:
@@ -443,7 +443,7 @@ def _show(question: InputRequest, as_json: bool) -> None:
 
 
 def cancel(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
-    """Cancel a run. It ends now, whoever is speaking is stopped, and what was said is kept.
+    """Cancel a run. It ends now, who is speaking is stopped, and what was said is kept.
 
       callboard runs cancel poets:app 3f2a
 
@@ -468,7 +468,7 @@ def pause(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Pause a run: nobody begins to speak until `callboard runs resume`.
+    """Pause a run: none begins to speak until `callboard runs resume`.
 
     It stays paused when everything is restarted. With --now the turn under way is begun again afterwards; answers of
     models and results of tools that were recorded in it are not made again.
