@@ -122,7 +122,7 @@ class Recorder:
             self.questions.look()
 
     async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        """The answer of a person, or Suspended, see asking.py; `prefix` as for the names of steps."""
+        """The answer of a person, or Suspended, see `Questions`; `prefix` as for the names of steps."""
         if self._receipt is None or self._prefix:
             raise CannotAskError(
                 "it is a request to an agent whose handler waits, and can't wait longer than that one; "

@@ -300,6 +300,23 @@ def test_the_picture_of_the_code_has_every_room() -> None:
     assert [name for name in named if not (ROOT / name).is_dir()] == [], "named and not there"
 
 
+FILE = re.compile(r"\bsee (?:`\w+` of )?(\w+\.(?:py|lua))\b|`((?:callboard|scripts|tests)/[\w/.]+)`")
+
+
+def test_files_that_are_named_are_there() -> None:
+    """In pages and in the source: a reader who follows a pointer that leads nowhere has lost the way."""
+    sources = [path for kind in ("*.py", "*.lua") for path in (ROOT / "callboard").rglob(kind)]
+    known = {path.name for path in sources}
+    lost = [
+        f"{page.relative_to(ROOT)} names {seen or path}"
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md", *sources]
+        for seen, path in FILE.findall(page.read_text("utf-8"))
+        if (seen and seen not in known) or (path and not (ROOT / path).exists())
+    ]
+
+    assert lost == []
+
+
 def _defined_in(file: Path) -> set[str]:
     """Names of the functions and classes of a module, attributes of a class among them, as `name` and `Class.name`."""
     names: set[str] = set()
