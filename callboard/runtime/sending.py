@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from callboard.broker import AgentId, AgentType, MessageRegistry, SubscriptionTable, TopicId
+from callboard.broker import AgentId, AgentType, MessageRegistry, TopicId
 from callboard.broker.envelope import Claim, Envelope, Pointer, Posting, Route, event, is_set_aside, request
 from callboard.broker.errors import (
     BrokerError,
@@ -28,7 +28,7 @@ from callboard.broker.limits import Limits
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport, subscribers_of
 from callboard.broker.remote_errors import decode_error
-from callboard.broker.subscriptions import TypeSubscription
+from callboard.broker.subscriptions import SubscriptionTable, TypeSubscription
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 from callboard.core.intervention import (
