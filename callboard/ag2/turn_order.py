@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from callboard.groupchat.context_variables import ContextVariables, changes, snapshot, take_over
-from callboard.groupchat.errors import GroupChatDeclarationError, NoEligibleSpeakerError
+from callboard.groupchat.errors import GroupChatDeclarationError, MessageError, NoEligibleSpeakerError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.group_chat import GroupChat, Selector
 from callboard.groupchat.manager import GroupChatManager
@@ -25,7 +25,7 @@ from callboard.groupchat.messages import (
 )
 from callboard.groupchat.selection import ThreadSelection
 from callboard.groupchat.transitions import SelectionContext
-from callboard.messages.chat import BaseChatMessage, MessageError
+from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 

@@ -9,6 +9,7 @@ from .errors import (
     AgentNameConflictError as AgentNameConflictError,
     GroupChatDeclarationError as GroupChatDeclarationError,
     GroupChatError as GroupChatError,
+    MessageError as MessageError,
     NoEligibleSpeakerError as NoEligibleSpeakerError,
     UndefinedNextAgentError as UndefinedNextAgentError,
 )

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, TypeAlias
 from callboard.agents.base import ChatAgent
 from callboard.broker.codec import message
 from callboard.memory.llm_messages import UserMessage
-from callboard.messages.chat import BaseChatMessage, MessageError
+from callboard.messages.chat import BaseChatMessage
 
-from .errors import GroupChatDeclarationError
+from .errors import GroupChatDeclarationError, MessageError
 
 Agent: TypeAlias = ChatAgent
 """Any chat agent; a `ConversableAgent` has what AG2's has."""

@@ -11,14 +11,14 @@ from pydantic import BaseModel, ValidationError
 from callboard.agents.base import ChatAgent
 from callboard.conditions.base import Messages, TerminationCondition
 from callboard.conditions.triggers import LatchedTermination
-from callboard.messages.chat import BaseChatMessage, MessageError, StopMessage
+from callboard.messages.chat import BaseChatMessage, StopMessage
 from callboard.messages.events import SelectorEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.types import CreateResult
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import Choice, Floor, Participant, SpeakerSelection
 
-from .errors import NoEligibleSpeakerError
+from .errors import MessageError, NoEligibleSpeakerError
 from .group_chat import GroupChat, Selector
 from .membership import GroupPeer, forget, kept_after
 from .messages import Agent, ConversationMessage, Message, as_message, unsent

@@ -12,11 +12,12 @@ from callboard.groupchat import (
     ConversableAgent,
     ConversationMessage,
     GroupChatDeclarationError,
+    MessageError,
     MessageHistoryLimiter,
     TransformMessages,
 )
 from callboard.memory.llm_messages import FunctionCall
-from callboard.messages import MessageError, StopMessage, TextMessage
+from callboard.messages import StopMessage, TextMessage
 from callboard.models import ReplayChatCompletionClient, SystemMessage, UserMessage
 from tests.helpers.group_chats import Scripted, an_agent, said
 
