@@ -276,10 +276,11 @@ class WorkFolder:
             removal()
 
     def _temporary(self) -> Path:
-        held = None
-        while held is None:
+        while True:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
             held = _hold(folder)
+            if held is not None:
+                break
         self._removal = weakref.finalize(self, _remove_held, folder, held, os.getpid())
         return folder
 

@@ -109,7 +109,7 @@ class _Models:
         made = self._type(node, re.sub(r"\W", "_", name))
         if isinstance(made, ForwardRef):  # nothing but another name, perhaps its own
             return Any
-        return made if _is_model(made) else TypeAliasType(alias, made)
+        return made if _is_model(made) else TypeAliasType(alias, made)  # pyright: ignore[reportGeneralTypeIssues]
 
     def _object(self, node: Mapping[str, Any], name: str) -> type[BaseModel]:
         required, properties = required_of(node), properties_of(node)
