@@ -431,7 +431,7 @@ class App(Scheduling):
         """All message classes of the app by wire name.
 
         Raises:
-            MessageDeclarationError: Two of them have one name.
+            SettingsError: Two of them have one name.
         """
         from callboard.broker.codec import MessageRegistry
 

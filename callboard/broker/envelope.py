@@ -23,11 +23,10 @@ from msgpack import Packer
 
 from .codec import SharedBody, packb
 from .errors import (
-    ClaimTooLargeError,
     DecodeError,
     EncodeError,
-    NameTooLongError,
     PayloadTooLargeError,
+    too_long,
     waited_in,
 )
 from .ids import MOST_NAME
@@ -159,13 +158,13 @@ def check_names(id: str, type: str, key: str, sender: str | None) -> None:
     """Refuses a message that nobody could read.
 
     Raises:
-        NameTooLongError: one of these is longer than it may be.
+        InvalidIdError: one of these is longer than it may be.
     """
     names = (("id", id, MOST_NAME), ("type", type, MOST_NAME), ("key", key, MOST_NAME))
     for what, name, most in (*names, ("sender", sender or "", MOST_SENDER)):
         size = len(name.encode("utf-8", "surrogatepass"))
         if size > most:
-            raise NameTooLongError(what, size, most)
+            raise too_long(what, size, most)
 
 
 # The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor
@@ -189,7 +188,7 @@ def event(
     """An event that is about to be sent.
 
     Raises:
-        NameTooLongError: see check_names.
+        InvalidIdError: see check_names.
     """
     if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
         check_names(id, type, key, sender)
@@ -223,7 +222,7 @@ def request(
     """A request that is about to be sent.
 
     Raises:
-        NameTooLongError: see check_names.
+        InvalidIdError: see check_names.
     """
     if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
         check_names(id, type, key, sender)
@@ -699,8 +698,7 @@ def is_set_aside(size: int, claim_check: bool | None, settings: BrokerSettings) 
         settings: the limits.
 
     Raises:
-        PayloadTooLargeError: it is too large for an entry, and is not to go beside the stream.
-        ClaimTooLargeError: it is larger than `max_claim`.
+        PayloadTooLargeError: it is too large for an entry, and is not to go beside the stream; or larger than `max_claim`.
     """
     is_large = size > settings.max_payload
     if not (claim_check or (is_large and claim_check is None and settings.claim_check)):
@@ -708,7 +706,7 @@ def is_set_aside(size: int, claim_check: bool | None, settings: BrokerSettings) 
             raise PayloadTooLargeError(size, settings.max_payload)
         return False
     if size > settings.max_claim:
-        raise ClaimTooLargeError(size, settings.max_claim)
+        raise PayloadTooLargeError(size, settings.max_claim, is_claim=True)
     return True
 
 

@@ -174,7 +174,7 @@ class HostedRegistry(MessageRegistry):
 
         Raises:
             UnportableMessageError: its instances can't be written (a TypeError).
-            MessageDeclarationError: another class has its name.
+            SettingsError: another class has its name.
         """
         if cls in SIMPLE:
             return self._plain

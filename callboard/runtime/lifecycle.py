@@ -134,7 +134,7 @@ class RuntimeLifecycle:
         Raises:
             ServerUnavailableError: no server answers at the URL.
             ServerNotFoundError: no URL is given and no server binary is installed.
-            BadUrlError, SettingsError: what was given can't be used.
+            SettingsError: what was given can't be used.
         """
         if self._transport is not None:
             return

@@ -596,7 +596,7 @@ class RedisAgentRuntime(RuntimeRuns):
         """Adds a subscription; see AgentRuntime.add_subscription.
 
         Raises:
-            DuplicateSubscriptionError: there is an equal one (a ValueError).
+            SubscriptionError: there is an equal one (a ValueError).
         """
         declared(subscription)
         self._subscriptions.add(subscription)
@@ -609,7 +609,7 @@ class RedisAgentRuntime(RuntimeRuns):
         """Ends a subscription.
 
         Raises:
-            UnknownSubscriptionError: there is none with this id (a LookupError and a ValueError).
+            SubscriptionError: there is none with this id (a LookupError and a ValueError).
         """
         subscription = self._subscriptions.remove(id)
         transport = await self._transport_if_any()

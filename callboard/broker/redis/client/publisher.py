@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from callboard.broker.envelope import LOOKED_AT, NO_FENCE, Posting, are_apart, encode
 from callboard.broker.errors import (
-    BacklogError,
     CommandError,
     ConnectionLostError,
     EncodeError,
     FencedError,
     NotReplicatedError,
+    OverloadedError,
     ServerUnavailableError,
     UndeliverableError,
 )
@@ -75,7 +75,7 @@ class Publisher:
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
-            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full, or the
             stream or the agent has too much to do), FencedError (another worker has the message of the handler that
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
@@ -319,7 +319,7 @@ def _error(posting: Posting, status: bytes) -> Exception:
     if status == b"undeliverable":
         return UndeliverableError(posting.stream.partition(":")[2])
     if status == b"full":
-        return BacklogError(stream=posting.stream)
+        return OverloadedError(stream=posting.stream)
     if status == b"fenced" and posting.fence is not None:
         return FencedError(posting.fence.worker)
     reason = "its key holds something else, or the last possible id was used"
@@ -441,7 +441,7 @@ class WaitingRoom:
                 queue.tried = guest
                 self._send([(guest.posting, guest.future)])
                 return
-            guest.future.set_exception(BacklogError(stream=guest.posting.stream, seconds=self._patience))
+            guest.future.set_exception(OverloadedError(stream=guest.posting.stream, seconds=self._patience))
             guest.future.exception()  # seen: for a message that was sent without waiting, asyncio would complain
         del self._queues[place]
 

@@ -23,7 +23,6 @@ from callboard.broker.errors import (
     CommandError,
     FencedError,
     SettingsError,
-    UndeclaredError,
     is_refused_right,
 )
 from callboard.broker.redis.keys import CONTROL, Keys, user_in_names
@@ -154,7 +153,7 @@ class RedisTransport:
         except CommandError as error:
             if not is_refused_right(str(error)):
                 raise
-            raise UndeclaredError(str(error), self.keys.namespace) from error
+            raise CommandError(str(error), self.keys.namespace) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.

@@ -20,10 +20,8 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
-    LoginRefusedError,
     OverloadedError,
     ServerUnavailableError,
-    WritesRefusedError,
     is_refused_right,
 )
 from callboard.broker.telemetry import Disconnected, emit
@@ -69,8 +67,8 @@ class Wire(asyncio.Protocol):
         """Connects, logs in and names the connection (seen in CLIENT LIST).
 
         Raises:
-            LoginRefusedError: the user, the password or the database is refused.
-            ServerUnavailableError: nobody answers, or the certificate is not accepted.
+            ServerUnavailableError: nobody answers, the certificate is not accepted, or the user, the password or the
+                database is refused (`trouble` says which).
         """
         wire = cls(endpoint)
         try:
@@ -79,7 +77,7 @@ class Wire(asyncio.Protocol):
                 await wire._greet(name)
         except CommandError as error:
             wire.close()
-            raise LoginRefusedError(endpoint.shown, str(error)) from error
+            raise ServerUnavailableError(endpoint.shown, str(error), "login") from error
         except (OSError, ssl.SSLError, UnicodeError, ConnectionLostError) as error:
             wire.close()
             raise ServerUnavailableError(endpoint.shown, str(error) or type(error).__name__) from error
@@ -280,7 +278,7 @@ def translate(error: Exception, url: str) -> Exception:
     if word == "OOM" or "OOM command not allowed" in text:
         return OverloadedError("the server's memory is full, and it refused a call, which did nothing")
     if word == "MISCONF":
-        return WritesRefusedError(url, text.split(". ", 1)[0])
+        return ServerUnavailableError(url, text.split(". ", 1)[0], "writes")
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     if is_refused_right(text):
