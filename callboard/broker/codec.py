@@ -321,7 +321,7 @@ class MessageEntry:
             self._choose()
 
     def nature(self, value: object) -> str:
-        """What tells `value` from other messages that a handler sends at once, in every attempt; "" when its number does."""
+        """A text that tells `value` from others that a handler sends at once, in every attempt; "" when its number does."""
         return ""
 
     def _choose(self) -> None:
@@ -528,7 +528,7 @@ class UnwritableError(ValueError):
 def pack_body(value: Any) -> bytes:
     """The same as packb, with a substitute for what msgpack does not have, in half the time.
 
-    To make a packer takes as long as to pack a small body, so packers are used again. Whoever packs has one for itself: a
+    To make a packer takes as long as to pack a small body, so packers are used again. Each call has one for itself: a
     substitute may pack something, and another thread may run meanwhile.
 
     Raises:
@@ -651,7 +651,7 @@ def check(body: bytes, limits: Limits, allow_nan: bool) -> None:
 
 
 class SharedBody:
-    """What the readers of one body have in common: the data in it, from the first who asks to the last.
+    """Data that the readers of one body have in common, from the first who asks to the last.
 
     Attributes:
         readers: those who have not asked yet.

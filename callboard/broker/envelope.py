@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Kind = Literal["event", "request", "reply"]
 Route = tuple[str, str]
 
-# What is longer becomes a dead letter where it is read, because somebody may have added it by hand: lua/turn/read.lua.
+# What is longer becomes a dead letter where it is read, because a person may have added it by hand: lua/turn/read.lua.
 MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
 MOST_HEAD: Final = 65536  # bytes
 # Characters of all of them together: then none is too long in any encoding.
@@ -98,7 +98,7 @@ class Envelope(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """What has to be true when a message leaves a handler before its commit: else another worker has its message.
+    """A condition on a message that leaves a handler before its commit: else another worker has its message.
 
     Attributes:
         worker: name of the worker.
@@ -110,7 +110,7 @@ class Fence(NamedTuple):
 
 
 NO_FENCE: Final = ("", "")
-"""What stands for a fence where there is none, among the arguments of a Lua function."""
+"""The values in the place of a fence where there is none, among the arguments of a Lua function."""
 
 
 class Claim(NamedTuple):
@@ -155,7 +155,7 @@ class Posting(NamedTuple):
 
 
 def check_names(id: str, type: str, key: str, sender: str | None) -> None:
-    """Refuses a message that nobody could read.
+    """Refuses a message that no worker could read.
 
     Raises:
         InvalidIdError: one of these is longer than it may be.
@@ -303,7 +303,7 @@ def _cause_head(cause: str) -> bytes | None:
 
 
 def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
-    """What is not the default, packed; b"" when all is.
+    """The fields that are not the default, packed; b"" when all are.
 
     Written out: a loop over names and defaults takes three times as long, and every message of a handler has a head.
 
@@ -412,7 +412,7 @@ def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """What stands before and behind the deadline in all heads that begin so; None: they end with something else."""
+    """Fields before and behind the deadline in all heads that begin so; None: they end with something else."""
     try:
         values = _read_fields(start + bytes(DEADLINE), DEFAULT)
     except DecodeError:
@@ -486,12 +486,12 @@ class Receipt:
 
     @property
     def fence(self) -> Fence:
-        """What has to be true when its handler sends or records something before its commit."""
+        """The condition on all that its handler sends or records before its commit."""
         return Fence(self.worker, b" ".join(self.reference))
 
     @property
     def reference(self) -> tuple[bytes, bytes, bytes]:
-        """What makes it unique: agent type, stream, entry."""
+        """The three that make it unique: agent type, stream, entry."""
         return self.raw_type, self.stream, self.entry
 
     @property
@@ -647,7 +647,7 @@ def name_of(stream: bytes, entry: bytes) -> bytes:
 
 
 def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:
-    """What can be read of a broken entry: a requester whose head is whole is told what was wrong with the rest."""
+    """As much as can be read of a broken entry: a requester whose head is whole is told what was wrong with the rest."""
     name, message_type, raw_key, sender, _, head, body = fields
     shown = message_type.decode(errors="replace")
     try:

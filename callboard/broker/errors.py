@@ -112,7 +112,7 @@ TROUBLE: Final = {
         "the server's log"
     ),
 }
-"""What may be wrong with a server, and the sentence for it. One that takes no writes can't write its own files."""
+"""Troubles with a server, each with the sentence for it. One that takes no writes can't write its own files."""
 
 
 class ServerUnavailableError(BrokerError):
@@ -192,7 +192,7 @@ class LayoutError(BrokerError):
 
     Attributes:
         namespace: its name.
-        found: number of the layout that it has; a text where somebody has written something else.
+        found: number of the layout that it has; a text where a person has written something else.
         known: number of the layout that this version knows.
     """
 
@@ -207,7 +207,7 @@ class LayoutError(BrokerError):
 
 
 def layout_error(text: str, namespace: str) -> LayoutError | None:
-    """What a function says of a namespace of another layout, as an error; None: it says something else."""
+    """The error for what a function says of a namespace of another layout; None: it says something else."""
     said = re.fullmatch(r"LAYOUT (.*) (\d+)", text, re.DOTALL)
     if said is None:
         return None
@@ -260,7 +260,7 @@ class NotReplicatedError(BrokerError):
 
 
 class StateDamagedError(BrokerError):
-    """What is stored of an agent's state does not fit together: somebody changed it by hand, or the server lost a part."""
+    """Parts of the stored state of an agent do not fit together: a person changed one by hand, or the server lost one."""
 
     template = "the state of {agent} can't be read: {reason}. `callboard doctor` tells more, `callboard reset` begins anew"
 

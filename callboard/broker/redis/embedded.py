@@ -125,7 +125,7 @@ class StateDirectory:
             self._fd = -1
 
     def abandon(self) -> None:
-        """Make every wait in another thread end: nobody waits for its result any more."""
+        """Make every wait in another thread end: its result is not waited for any more."""
         self._abandoned.set()
 
     def join(self) -> guard.Record:
@@ -319,7 +319,7 @@ class StateDirectory:
             if time.monotonic() > deadline:
                 raise ServerStartError(self.path, f"{complaint} after {timeout:g} s", self._log(begin))
             if self._abandoned.wait(POLL):
-                raise RuntimeError("nobody waits for the embedded server any more")
+                raise RuntimeError("the start of the embedded server is not waited for any more")
 
 
 def _shut_down(record: guard.Record) -> None:

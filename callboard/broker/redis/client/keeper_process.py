@@ -48,7 +48,7 @@ LOOKS = 2
 
 
 class KeeperPlan:
-    """What the worker says once: where its server is, and how long things last.
+    """The words that a worker says once: where its server is, and how long things last.
 
     Attributes:
         parent: pid of the worker.
@@ -296,7 +296,7 @@ class KeeperLoop:
         if lines:
             self._worker = bytes.fromhex(lines[-1].decode())
             self._heard, self._looks, self._complained = time.monotonic(), 0, False
-            # It beats by itself again: a connection that nobody uses would only be one more for the server.
+            # It beats by itself again: a connection that is not used would only be one more for the server.
             self._server.close()
 
     def _is_silent(self) -> bool:
@@ -356,7 +356,7 @@ def say(text: str) -> None:
     try:
         os.write(2, f"callboard: {text}\n".encode())
     except OSError:
-        return  # whoever read the log is gone, too
+        return  # the reader of the log is gone, too
 
 
 def main(descriptor: int) -> None:

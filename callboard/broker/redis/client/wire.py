@@ -67,7 +67,7 @@ class Wire(asyncio.Protocol):
         """Connects, logs in and names the connection (seen in CLIENT LIST).
 
         Raises:
-            ServerUnavailableError: nobody answers, the certificate is not accepted, or the user, the password or the
+            ServerUnavailableError: no server answers, the certificate is not accepted, or the user, the password or the
                 database is refused (`trouble` says which).
         """
         wire = cls(endpoint)
@@ -100,7 +100,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Somebody waits for an answer."""
+        """A call waits for its answer."""
         return bool(self._expected)
 
     # Calling
@@ -178,7 +178,7 @@ class Wire(asyncio.Protocol):
     def _look(self) -> None:
         """Looks whether an answer is late. When none is, it looks again when the next one would be."""
         self._alarm, self._alarm_at = None, math.inf
-        # Whoever gave up waiting expects nothing.
+        # A caller that gave up waiting expects nothing.
         first = min(
             (each for each in self._expected if not each.future.done()),
             key=lambda each: each.until,
@@ -195,7 +195,7 @@ class Wire(asyncio.Protocol):
     # Ending
 
     def close(self, reason: str = "closed") -> None:
-        """Closes at once; whoever waits for an answer gets ConnectionLostError."""
+        """Closes at once; calls that wait for an answer get ConnectionLostError."""
         self._break(reason)
         if self._transport is not None:
             self._transport.abort()
@@ -213,7 +213,7 @@ class Wire(asyncio.Protocol):
             future = self._expected.popleft().future
             if not future.done():
                 future.set_exception(self._lost)
-                future.exception()  # the caller may have gone; then nobody else is to hear of it
+                future.exception()  # the caller may have gone; then no log is to tell of it
 
     # asyncio.Protocol
 

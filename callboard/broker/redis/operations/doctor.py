@@ -27,7 +27,7 @@ __all__ = ["Finding", "Level", "Report", "all_checks", "check", "examine", "unre
 
 
 OF_DAMAGE = ("WRONGTYPE", "user_function")
-"""What the server says of a key of the wrong type, and of a function that can't go on with what it has read."""
+"""Words of the server about a key of the wrong type, and about a function that can't go on with what it has read."""
 
 
 class Subject:
