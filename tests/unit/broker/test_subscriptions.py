@@ -9,12 +9,12 @@ from callboard.broker import (
     AgentId,
     AgentType,
     Subscription,
-    SubscriptionTable,
     TopicId,
     TypePrefixSubscription as Prefix,
     TypeSubscription as Exact,
 )
 from callboard.broker.errors import EncodeError, InvalidIdError, SubscriptionError
+from callboard.broker.subscriptions import SubscriptionTable
 
 
 def test_a_type_subscription_maps_the_source_to_the_key() -> None:

@@ -22,7 +22,7 @@ from .publisher import Publisher
 logger = logging.getLogger("callboard.broker")
 
 REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for a request of ours, see nested.py.
+# A reply has none; what has one says that something came for a request of ours, see `NestedRequests`.
 NOTICE = FIELDS.index("key")
 
 
