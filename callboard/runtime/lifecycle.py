@@ -468,10 +468,9 @@ class LocalWorker:
             self._transport.observe_clock(turn.server_ms, turn.asked_ms)
         self._changed.set()
         # Before the first handler of this incarnation runs: it may be the one that holds the lock.
-        if self._introduced != self.consumer.worker:
+        if self._keeper is not None and self._introduced != self.consumer.worker:
             self._introduced = self.consumer.worker
-            if self._keeper is not None:
-                self._keeper.introduce(self._introduced)
+            self._keeper.introduce(self._introduced)
 
     def _on_fenced(self, worker: str) -> None:
         """Called in the heartbeat's thread."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import math
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
@@ -45,6 +46,10 @@ from .agents import LocalAgents
 from .execution import Execution, run_of, running
 from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
+
+MOST_TOPICS = 1024  # topic types whose streams' names are at hand
+
+_stream_of = functools.lru_cache(MOST_TOPICS)(keys.topic)
 
 
 class Sender:
@@ -99,7 +104,7 @@ class Sender:
             return self._publish_examined(message, topic_id, sender, token, options)
         if options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, _stream_of(topic_id.type), topic_id.source, sender, options)
 
     async def _publish_examined(
         self,
@@ -130,7 +135,7 @@ class Sender:
         Returns:
             Done when it has arrived; None: it leaves with the commit of the running handler.
         """
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, _stream_of(topic_id.type), topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
@@ -174,25 +179,28 @@ class Sender:
     ) -> asyncio.Future[bool] | None:
         """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         execution = running(self._transport)
+        run = run_of(execution)
+        due, expires_in, idempotency_id = 0, None, ""
+        if options is not USUAL:
+            due, expires_in = times(options)
+            idempotency_id = _idempotency_id(options)
         kind = self._registry.entry_for(message)
         body, claim = kind.encode(message, self._limits), None
         if options.claim_check or len(body) > self._max_payload:
             body, claim = self._set_aside(body, options.claim_check)
-        due, expires_in = (0, None) if options is USUAL else times(options)
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
             nature = kind.nature(message) if options.now else ""
             name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
-        is_aside, run = claim is not None, run_of(execution)
+        is_aside = claim is not None
         told, off = options.if_buried, options.cancellable
         # fmt: off
         envelope = event(
             name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told, off
         )
         # fmt: on
-        idempotency_id = _idempotency_id(options)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
