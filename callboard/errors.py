@@ -13,15 +13,13 @@ CallboardError
     ├── DuplicateAgentTypeError          two declarations share one agent type (ValueError)
     ├── UnknownNameError                 there is no agent type, schedule or the like of this name (LookupError)
     ├── StateError                       the persistent state of an agent can't be this (TypeError)
-    ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
-    ├── MisuseError                      something is used in a state, or at a place, that it is not made for (RuntimeError)
+    ├── MisuseError                      something is used where, or while, it can't be (RuntimeError, AttributeError)
     └── InputError                       something is wrong with a question to a person, or with its answer
         ├── CannotAskError               nobody can be asked here (RuntimeError)
         ├── InputValueError              an answer is not what was asked for (ValueError)
         ├── InputExpiredError            nobody answered in time (TimeoutError)
         ├── InputWithdrawnError          the question was withdrawn
         ├── InputAnsweredError           somebody else was first
-        ├── InputDamagedError            the record of a question was changed by hand
         ├── InputRequestUnknownError     there is no such question (LookupError)
         └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
 ```
@@ -107,16 +105,11 @@ class StateError(ActorError, TypeError):
     reason: str
 
 
-class AgentAttributeError(ActorError, AttributeError):
-    """An agent has no id or runtime yet, or no state at all."""
+class MisuseError(ActorError, RuntimeError, AttributeError):
+    """Something is used where, or while, it can't be: outside of a handler, before its runtime runs, without a state.
 
-    template = "{text}"
-
-    text: str
-
-
-class MisuseError(ActorError, RuntimeError):
-    """Something is used in a state, or at a place, that it is not made for."""
+    It is an AttributeError as well, so that `hasattr(agent, "id")` is false for an agent that has none yet.
+    """
 
     template = "{text}"
 
@@ -124,7 +117,10 @@ class MisuseError(ActorError, RuntimeError):
 
 
 class InputError(ActorError):
-    """Something is wrong with a question to a person or another outside, or with its answer."""
+    """Something is wrong with a question to a person or another outside, or with its answer.
+
+    Raised as it is where the record of a question was changed by hand.
+    """
 
 
 class CannotAskError(InputError, RuntimeError):
@@ -192,21 +188,6 @@ class InputAnsweredError(InputError):
     def whom(self) -> str:
         """By whom, as a part of the sentence."""
         return f" by {self.by}" if self.by else ""
-
-
-class InputDamagedError(InputError):
-    """The record of a question can't be read: somebody changed it by hand.
-
-    Attributes:
-        input_id: Id of the question.
-        problem: What is wrong with it.
-    """
-
-    template = "the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
-    permanent = True
-
-    input_id: str
-    problem: str
 
 
 class InputRequestUnknownError(InputError, LookupError):

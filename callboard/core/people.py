@@ -23,7 +23,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.redis.client.questions import InputStatus
-from callboard.errors import CannotAskError, DeclarationError, InputDamagedError, InputValueError
+from callboard.errors import CannotAskError, DeclarationError, InputError, InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.memory.cancelling import cancellable
 
@@ -318,12 +318,12 @@ class InputRequest:
             fields: Of its record.
 
         Raises:
-            InputDamagedError: Somebody changed the record by hand.
+            InputError: Somebody changed the record by hand.
         """
         try:
             return cls._read(input_id, fields)
         except (BrokerError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise InputDamagedError(input_id, f"{type(error).__name__}: {error}") from error
+            raise _damaged(input_id, f"{type(error).__name__}: {error}") from error
 
     @classmethod
     def _read(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
@@ -375,7 +375,7 @@ class InputRequest:
 
         Raises:
             InputValueError: It is none of the choices, or does not fit the schema.
-            InputDamagedError: The schema is none: somebody changed the record by hand.
+            InputError: The schema is none: somebody changed the record by hand.
         """
         check_answer(self.id, self.choices, self.schema, value)
 
@@ -425,7 +425,7 @@ def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: A
 
     Raises:
         InputValueError: It is none of the choices, or does not fit the schema.
-        InputDamagedError: The schema is none: somebody changed the record by hand.
+        InputError: The schema is none: somebody changed the record by hand.
     """
     if choices and value not in choices:
         raise InputValueError(input_id, f"it has to be one of {', '.join(choices)}")
@@ -433,9 +433,15 @@ def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: A
         # guard: an answer is checked when it is given
         problem = misfit(schema, value)
     except ValueError as error:
-        raise InputDamagedError(input_id, str(error)) from error
+        raise _damaged(input_id, str(error)) from error
     if problem:
         raise InputValueError(input_id, problem)
+
+
+def _damaged(input_id: str, problem: str) -> InputError:
+    return InputError(
+        f"the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
+    )
 
 
 def misfit(schema: Schema, value: Any) -> str:

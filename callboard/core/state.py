@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_origin, overload
 
 from callboard.broker.outcome import LogChange
-from callboard.errors import AgentAttributeError, StateError
+from callboard.errors import MisuseError, StateError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter
@@ -246,12 +246,12 @@ def default_state(agent: Any) -> Any:
     """Make, keep and return the state of an agent that has none yet.
 
     Raises:
-        AgentAttributeError: The class declares none.
+        MisuseError: The class declares none.
         StateError: A field of the model has no default.
     """
     model = state_model(type(agent))
     if model is None:
-        raise AgentAttributeError(
+        raise MisuseError(
             f"{type(agent).__name__} declares no state: give it a pydantic model with defaults, "
             "`RoutedAgent[YourState]`."
         )
