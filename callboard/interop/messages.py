@@ -217,9 +217,9 @@ def add_tags(value: Any, data: Any) -> None:
             for key, item in data.items():
                 _tag(value.get(key), item)
         elif is_record(value.__class__):
-            for name, item in data.items():
-                if type(item) in NESTED:
-                    _tag(getattr(value, name, None), item)
+            nested = [(name, item) for name, item in data.items() if type(item) in NESTED]
+            for name, item in nested:
+                _tag(getattr(value, name, None), item)
     elif isinstance(data, list | tuple) and isinstance(value, list | tuple):
         for inner, item in zip(value, data, strict=False):
             _tag(inner, item)

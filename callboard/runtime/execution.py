@@ -26,7 +26,7 @@ from .effects import PART, RUN, EffectRecorder, id_in
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
 
-class Serving(Protocol):
+class OpenDoor(Protocol):
     """Requests that are let in while the handler waits for the reply to one of its own."""
 
     async def catch_up(self) -> None:
@@ -44,7 +44,7 @@ class Door(Protocol):
         """The message with which all of it is committed."""
         ...
 
-    def serve(self, request_id: str) -> Serving:
+    def serve(self, request_id: str) -> OpenDoor:
         """Lets in what comes while the handler waits for the reply to this request."""
         ...
 

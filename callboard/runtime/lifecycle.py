@@ -38,7 +38,7 @@ from .sending import Audience, Sender
 if TYPE_CHECKING:
     from callboard.broker.redis.embedded import ServerHandle
 
-    from .run_history import RunReading
+    from .run_history import RunEvents
     from .topic_reader import Following
 
 
@@ -66,7 +66,7 @@ class RuntimeConnection:
         self.local = local
         self.transport: RedisTransport | None = None
         self.sender: Sender | None = None
-        self.readers: weakref.WeakSet[RunReading | Following] = weakref.WeakSet()
+        self.readers: weakref.WeakSet[RunEvents | Following] = weakref.WeakSet()
         self._given_url = url
         self._given_namespace = namespace
         self._given_settings = settings
