@@ -7,7 +7,7 @@ CallboardError
     ├── UndeliverableException           AutoGen's name: the recipient does not exist
     ├── MessageDroppedException          AutoGen's name: an intervention handler dropped it
     ├── NotAccessibleError               AutoGen's name: the agent lives in another process
-    ├── UnheardError                     nobody would hear a message that is published (LookupError)
+    ├── UnheardError                     no agent would hear a message that is published (LookupError)
     ├── DeclarationError                 a handler, agent type, step ... can't work (TypeError, ValueError, AssertionError)
     ├── SettingValueError                a setting or argument can't have this value (ValueError)
     ├── DuplicateAgentTypeError          two declarations share one agent type (ValueError)
@@ -17,11 +17,11 @@ CallboardError
     └── InputError                       something is wrong with a question to a person, or with its answer
         ├── CannotAskError               nobody can be asked here (RuntimeError)
         ├── InputValueError              an answer is not what was asked for (ValueError)
-        ├── InputExpiredError            nobody answered in time (TimeoutError)
+        ├── InputExpiredError            no answer came in time (TimeoutError)
         ├── InputWithdrawnError          the question was withdrawn
-        ├── InputAnsweredError           somebody else was first
+        ├── InputAnsweredError           another answer came first
         ├── InputRequestUnknownError     there is no such question (LookupError)
-        └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
+        └── NotAllowedToAnswerError      another person was asked (PermissionError)
 ```
 """
 
@@ -52,11 +52,11 @@ class MessageDroppedException(ActorError):
 
 
 class UnheardError(ActorError, LookupError):
-    """A message was to be published with `strict=True`, and nobody would hear it.
+    """A message was to be published with `strict=True`, and no agent would hear it.
 
     Attributes:
         topic: Where it was to go.
-        reason: Why nobody would.
+        reason: Why none would.
     """
 
     template = "nothing was published to {topic}: {reason}"
@@ -152,7 +152,7 @@ class InputValueError(InputError, ValueError):
 
 
 class InputExpiredError(InputError, TimeoutError):
-    """Nobody answered a question in time."""
+    """No answer to a question came in time."""
 
     template = "the question {input_id!r} has expired: ask with a default, or with a longer timeout"
     permanent = True
@@ -161,7 +161,7 @@ class InputExpiredError(InputError, TimeoutError):
 
 
 class InputWithdrawnError(InputError):
-    """A question was withdrawn: nobody waits for its answer any more."""
+    """A question was withdrawn: its answer is not waited for any more."""
 
     template = "the question {input_id!r} was withdrawn"
     permanent = True
@@ -199,7 +199,7 @@ class InputRequestUnknownError(InputError, LookupError):
 
 
 class NotAllowedToAnswerError(InputError, PermissionError):
-    """A question was put to somebody else.
+    """A question was put to another person.
 
     Attributes:
         input_id: Id of the question.

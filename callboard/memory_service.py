@@ -544,7 +544,7 @@ def memory_service(
 
 
 def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
-    """What makes the vectors of a memory service; None: it is not known."""
+    """The embedder of a memory service; None: it is not known."""
     factory = declaration.factory
     return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 

@@ -618,7 +618,7 @@ def state_argument(agent_class: type[Any]) -> type[BaseModel] | None:
 
 
 def _argument(base: Any, arguments: tuple[Any, ...]) -> Any:
-    """What stands for the state among the arguments of a base class; None: nothing does."""
+    """The argument of a base class that stands for the state; None: none does."""
     parameters = getattr(base, "__parameters__", ())
     parameter = getattr(base, PARAMETER, StateT)
     if not hasattr(base, "on_message") or parameter not in parameters:

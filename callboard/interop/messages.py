@@ -1,6 +1,6 @@
 """Messages of AutoGen's agents as bytes: any of their classes, nested models, and the token that came along.
 
-AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them nobody could
+AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them no reader could
 tell afterwards which class a model was. So each nested model that derives from another model is written with a tag, and
 read as an instance of a class that this process knows: see classes.py.
 

@@ -134,7 +134,7 @@ class RuntimeConnection:
         return self.required()
 
     async def open_sender(self) -> Sender:
-        """What sends, after connecting when that has not been done."""
+        """The sender, after connecting when that has not been done."""
         await self.open()
         if self.sender is None:
             raise MisuseError("the runtime is not connected: await open() or start() first")

@@ -220,7 +220,7 @@ class RedisAgentRuntime:
             await posted
 
     async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
-        """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""
+        """Why no agent would hear messages of a class that a program publishes to a topic; None: one may."""
         sending = self.connection.sender or await self.connection.open_sender()
         return await sending.audience.silence(Case(topic_of(topic_id).type, message_class, None))
 

@@ -114,7 +114,7 @@ class Sender:
         token: CancellationToken | None,
         options: SendOptions,
     ) -> None:
-        """The same, once interventions have passed it and, where it is strict, somebody is known to hear it."""
+        """The same, once interventions have passed it and, where it is strict, a subscriber is known to hear it."""
         if self._interventions:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
@@ -150,7 +150,7 @@ class Sender:
         if self._interventions:
             ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
             message = await self._sent_intercepted(message, ctx, recipient)
-        # What leaves at once is refused by the server; a commit would put it where nobody ever reads.
+        # What leaves at once is refused by the server; a commit would put it where no worker ever reads.
         # guard: a commit tells nobody who does not exist
         if not options.now and running(self._transport) is not None:
             await self.audience.check_type(recipient.type)
@@ -214,7 +214,7 @@ class Sender:
         return self._transport.publisher.post(posting)
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
-        """What the envelope holds, and the bytes it points to when they go beside the stream."""
+        """The body of the envelope, and the bytes it points to when they go beside the stream."""
         if not is_set_aside(len(body), claim_check, self._transport.settings):
             return body, None
         claim = Claim(f"blob:{self._ids.next()}", body)
@@ -526,7 +526,7 @@ class Deadlines:
             self._wake_at(until, loop)
 
     def remove(self, waiting: asyncio.Future[Any]) -> None:
-        """Nobody waits for it any more."""
+        """Forgets it: it is not waited for any more."""
         self._waits.pop(waiting, None)
 
     def _wake_at(self, until: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -565,7 +565,7 @@ PATIENCE = 1.0  # seconds that closing waits for what was asked
 
 
 class Case(NamedTuple):
-    """What is published: all messages of one case are heard alike.
+    """A class of messages and a topic type: all messages of one case are heard alike.
 
     Attributes:
         topic: topic type.
@@ -602,17 +602,17 @@ class Audience:
         self._task: asyncio.Task[None] | None = None
 
     def notice(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Looks at a message that is published; warns, a little later, if nobody hears it."""
+        """Looks at a message that is published; warns, a little later, if no agent hears it."""
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
         # A plain tuple is equal to the Case, and made in a quarter of the time.
         if (topic_id.type, message.__class__, own_type) not in self._known:
             self._look_at(Case(topic_id.type, message.__class__, own_type))
 
     async def check(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Refuses a message that nobody would hear.
+        """Refuses a message that no agent would hear.
 
         Raises:
-            UnheardError: nobody would.
+            UnheardError: none would.
             ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
         """
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
@@ -637,7 +637,7 @@ class Audience:
         self._known_types.add(agent_type)
 
     async def silence(self, case: Case) -> str | None:
-        """Why nobody hears messages of a case; None when somebody may."""
+        """Why no agent hears messages of a case; None when one may."""
         if self._is_heard(case, self._subscribers_here(case.topic)):
             return None
         subscribers = (await subscribers_of(self._transport.admin, [case.topic]))[case.topic]
