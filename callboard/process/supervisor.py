@@ -529,10 +529,11 @@ TRIAL_TIMEOUT = 60.0  # seconds that importing the app may take
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
 TRIAL = """
 import sys
-from callboard.process.loader import LoadingError, load_app
+from callboard.errors import DeclarationError
+from callboard.process.loader import load_app
 try:
     print("\\n" + " ".join(one.type for one in load_app(sys.argv[1]).declarations))
-except LoadingError as error:
+except DeclarationError as error:
     sys.exit(" ".join(str(error).split()))
 """
 
