@@ -68,7 +68,6 @@ def code_of(error: BaseException, command: str = "") -> int:
         UnknownNameError,
     )
     from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
-    from callboard.process.loader import LoadingError
     from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
@@ -91,7 +90,6 @@ def code_of(error: BaseException, command: str = "") -> int:
         InvalidIdError
         | LayoutError
         | SettingsError
-        | LoadingError
         | DeclarationError
         | DuplicateAgentTypeError
         | SettingValueError
