@@ -256,6 +256,8 @@ async def recorded(
     async def judge() -> dict[str, Any]:
         return _write(await ask(thing), form)
 
+    # A guardrail that asks a model may judge otherwise in the next attempt: a call that was let through and has run would
+    # be refused then, or the other way round.
     # guard: what a guardrail said is recorded before anybody goes by it
     return _read(await step.run(judge), form)
 
