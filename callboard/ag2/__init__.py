@@ -22,6 +22,7 @@ OF_GROUP_CHATS: Final = (
     "ContextVariables",
     "ConversableAgent",
     "GroupChat",
+    "GroupChatDeclarationError",
     "GroupChatManager",
     "IOStream",
     "MessageHistoryLimiter",

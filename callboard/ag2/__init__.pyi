@@ -7,6 +7,7 @@ from .conditions import (
     ContextStrLLMCondition as ContextStrLLMCondition,
     ExpressionAvailableCondition as ExpressionAvailableCondition,
     ExpressionContextCondition as ExpressionContextCondition,
+    ExpressionError as ExpressionError,
     LLMCondition as LLMCondition,
     StringAvailableCondition as StringAvailableCondition,
     StringContextCondition as StringContextCondition,
@@ -61,6 +62,7 @@ ContextStr = callboard.groupchat.ContextStr
 ContextVariables = callboard.groupchat.ContextVariables
 ConversableAgent = callboard.groupchat.ConversableAgent
 GroupChat = callboard.groupchat.GroupChat
+GroupChatDeclarationError = callboard.groupchat.GroupChatDeclarationError
 GroupChatManager = callboard.groupchat.GroupChatManager
 IOStream = callboard.groupchat.IOStream
 MessageHistoryLimiter = callboard.groupchat.MessageHistoryLimiter

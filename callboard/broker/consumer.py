@@ -42,7 +42,7 @@ from .mailbox import (
     Turn,
 )
 from .outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release
-from .retry import RetryPolicy
+from .retry import Backoff, RetryPolicy
 from .settings import BrokerSettings
 from .telemetry import Fenced, emit
 
@@ -552,7 +552,7 @@ class Recovery:
 
     async def _resync(self) -> list[Delivery]:
         patience_ends = asyncio.get_running_loop().time() + self._timeout
-        pause, said = FIRST_PAUSE, ""
+        backoff, said = Backoff(FIRST_PAUSE, LONGEST_PAUSE), ""
         while True:
             await self._reconnect()
             try:
@@ -563,8 +563,7 @@ class Recovery:
                 if str(error) != said:
                     said = str(error)
                     logger.warning("asking again: %s", said)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(backoff.pause())
 
     async def _reconnect(self) -> None:
         while True:
@@ -622,7 +621,7 @@ class Recovery:
             )
 
     async def _join_again(self) -> None:
-        pause = FIRST_PAUSE
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 await self._join()
@@ -632,8 +631,7 @@ class Recovery:
                     raise
                 logger.warning("cannot join again: %s", error)
                 await self._reconnect()
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(backoff.pause())
 
     # Something can't be written
 

@@ -110,6 +110,10 @@ class Fence(NamedTuple):
     held: bytes
 
 
+NO_FENCE: Final = ("", "")
+"""What stands for a fence where there is none, among the arguments of a Lua function."""
+
+
 class Claim(NamedTuple):
     """Bytes that leave together with an entry that points to them.
 

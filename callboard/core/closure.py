@@ -5,27 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, Unpack, cast, overload
+from typing import Any, Literal, TypeAlias, cast
 
-from callboard.broker.ids import AgentId, AgentType, TopicId
+from callboard.broker.ids import AgentType
 from callboard.broker.subscriptions import Subscription
 from callboard.errors import MisuseError
 from callboard.foundation import CantHandleException
 
-from .agent import BaseAgent
-from .cancellation import CancellationToken
+from .agent import BaseAgent, Messaging
 from .context import MessageContext
 from .handlers import ANY, HandlerSignature, HandlerTypes, local_scope
-from .protocol import (
-    AgentRuntime,
-    MessageType,
-    PublishOptions,
-    ReminderOptions,
-    Request,
-    RequestOptions,
-    ResponseT,
-    TellOptions,
-)
+from .protocol import AgentRuntime, MessageType
 from .subscriptions import AgentInstantiationContext, bind_subscriptions
 
 __all__ = [
@@ -41,76 +31,8 @@ UnknownTypePolicy: TypeAlias = Literal["error", "warn", "ignore"]
 """How a closure agent treats a message of a class that its function does not declare."""
 
 
-class ClosureContext(Protocol):
-    """The first argument of a closure: the agent whose body the closure is."""
-
-    @property
-    def id(self) -> AgentId:
-        """The agent's address."""
-        ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Request[ResponseT],
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> ResponseT: ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any: ...
-
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
-        """As `BaseAgent.send_message`."""
-        ...
-
-    async def publish_message(
-        self,
-        message: Any,
-        topic_id: TopicId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[PublishOptions],
-    ) -> None:
-        """As `BaseAgent.publish_message`."""
-        ...
-
-    async def tell(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        message_id: str | None = None,
-        **options: Unpack[TellOptions],
-    ) -> None:
-        """As `BaseAgent.tell`."""
-        ...
-
-    async def remind(
-        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
-    ) -> None:
-        """As `BaseAgent.remind`."""
-        ...
+class ClosureContext(Messaging):
+    """The first argument of a closure: the agent whose body the closure is, as far as it has an id and sends."""
 
 
 Closure: TypeAlias = Callable[[ClosureContext, Any, MessageContext], Awaitable[Any]]

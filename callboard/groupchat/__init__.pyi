@@ -7,20 +7,10 @@ from .context_variables import ContextStr as ContextStr, ContextVariables as Con
 from .conversable import ChatResult as ChatResult, ConversableAgent as ConversableAgent
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
-    ClearHistoryError as ClearHistoryError,
-    ExpressionError as ExpressionError,
-    ExpressionSyntaxError as ExpressionSyntaxError,
     GroupChatDeclarationError as GroupChatDeclarationError,
     GroupChatError as GroupChatError,
-    HandoffError as HandoffError,
     MessageError as MessageError,
-    MissingVariableError as MissingVariableError,
-    ModelClientClassError as ModelClientClassError,
     NoEligibleSpeakerError as NoEligibleSpeakerError,
-    ResumeError as ResumeError,
-    SharedVariableError as SharedVariableError,
-    SpeakerSelectionError as SpeakerSelectionError,
-    TransitionError as TransitionError,
     UndefinedNextAgentError as UndefinedNextAgentError,
 )
 from .events import (
@@ -28,7 +18,6 @@ from .events import (
     ClearAgentsHistoryEvent as ClearAgentsHistoryEvent,
     GroupChatResumeEvent as GroupChatResumeEvent,
     GroupChatRunChatEvent as GroupChatRunChatEvent,
-    HistoryNotClearedEvent as HistoryNotClearedEvent,
     IOStream as IOStream,
     SelectSpeakerEvent as SelectSpeakerEvent,
     SelectSpeakerInvalidInputEvent as SelectSpeakerInvalidInputEvent,

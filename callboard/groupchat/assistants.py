@@ -65,8 +65,8 @@ class AssistantAgent(ConversableAgent):
 
 PROXY_ABOUT: Final[Mapping[HumanInputMode, str]] = {
     "ALWAYS": "A person who can answer questions about the task.",
-    "TERMINATE": "Somebody who executes functions, and asks a person at the end.",
-    "NEVER": "Somebody who does nothing but execute functions.",
+    "TERMINATE": "Executes functions, and asks a person at the end.",
+    "NEVER": "Does nothing but execute functions.",
 }
 
 
@@ -127,7 +127,7 @@ class UpdateSystemMessage:
             raise GroupChatDeclarationError("UpdateSystemMessage is made of a text, or of a function.")
 
     async def __call__(self, agent: ConversableAgent, messages: Sequence[Message]) -> None:
-        """Tells the agent's model something else.
+        """Tell the agent's model something else.
 
         Raises:
             GroupChatDeclarationError: The function returned no text (a ValueError).

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from .errors import SharedVariableError
+from .errors import GroupChatDeclarationError
 
 
 class ContextVariables(UserDict[str, Any]):
@@ -91,10 +91,10 @@ def standing(value: Any) -> str:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
-    """What is different since a snapshot, as metadata of a message; nothing, where nothing is.
+    """The differences from a snapshot, as metadata of a message; nothing, where there are none.
 
     Raises:
-        SharedVariableError: A value is no plain data (a ValueError).
+        GroupChatDeclarationError: A value is no plain data (a ValueError).
     """
     new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     removed = sorted(before.keys() - after.keys())
@@ -114,7 +114,10 @@ def _json(values: Mapping[str, Any]) -> str:
         try:
             json.dumps([name, value], ensure_ascii=False).encode()  # which lone surrogates don't have
         except (TypeError, ValueError, RecursionError) as error:
-            raise SharedVariableError(name, str(error)) from error
+            raise GroupChatDeclarationError(
+                f"The context variable {name!r} can't be shared: {error}. Its value has to fit into JSON: texts, numbers, "
+                "lists, dictionaries, true, false, null."
+            ) from error
     return json.dumps(dict(values))
 
 

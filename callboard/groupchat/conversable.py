@@ -20,13 +20,13 @@ from callboard.models.types import CreateResult
 from .context_variables import ContextVariables, changes, snapshot, take_over
 from .errors import GroupChatDeclarationError
 from .events import IOStream, TerminationEvent, TextEvent, value_of, wait_for
-from .membership import NO_REPLY, GroupRules, Member
+from .membership import NO_REPLY, GroupMember, GroupRules
 from .messages import Agent, ConversationMessage, Histories, Message, check_agents, text_of, with_both_names
 from .model import ModelConfig, ModelUsage, TransformMessages, added_up, client_of, from_model, to_model
 from .replies import (
+    AgentFunctions,
     AutoReplies,
     FunctionMap,
-    Functions,
     GroupPart,
     Reply,
     ReplyRule,
@@ -129,7 +129,7 @@ class ConversableAgent(BaseChatAgent):
         self.human_input_mode = human_input_mode
         self.llm_config = llm_config
         self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
-        self.functions = Functions(function_map or {}, _listed(functions))
+        self.functions = AgentFunctions(function_map or {}, _listed(functions))
         self.transforms: TransformMessages | None = None
         self.usage = ModelUsage()
         self.context_variables = ContextVariables() if context_variables is None else context_variables
@@ -152,13 +152,13 @@ class ConversableAgent(BaseChatAgent):
         self._histories = Histories(self.name)
         self._answers_to: dict[Agent, bool] = {}
         self.human_inputs: list[str] = []
-        self.member = Member(self.name, self._histories)
+        self.member = GroupMember(self.name, self._histories)
 
     # The agent, by AG2's names
 
     @property
     def description(self) -> str:
-        """What it can do, for the choice of who speaks."""
+        """Its abilities, for the choice of who speaks."""
         return self._description
 
     @description.setter
@@ -520,7 +520,7 @@ class ConversableAgent(BaseChatAgent):
         """This agent as a member of a group that may be in other processes, with context variables of its own."""
         twin = copy(self)
         twin.context_variables = deepcopy(self.context_variables)
-        twin.member = Member(self.name, self._histories, rules)
+        twin.member = GroupMember(self.name, self._histories, rules)
         return twin
 
     def for_conversation(self) -> Self:
@@ -545,7 +545,7 @@ class ConversableAgent(BaseChatAgent):
         self.member.keep_in(messages)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it heard and said as a member, and what it counts."""
+        """The messages that it heard and said as a member, and its counts."""
         beside = await self.save_beside_context() or {}
         return {**beside, "messages": list(self.member.messages)}
 
@@ -555,7 +555,7 @@ class ConversableAgent(BaseChatAgent):
         await self.load_beside_context(state)
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What it counts, and its context variables."""
+        """Its counts, and its context variables."""
         return {
             "type": "ConversableAgentState",
             "version": "1.0.0",
@@ -620,7 +620,7 @@ async def termination_or_human(
 
 
 async def _asked(agent: ConversableAgent, message: Message, sender: Agent | None) -> tuple[str, str | None]:
-    """What a person says, and why the chat ends; None: it goes on."""
+    """The words of a person, and why the chat ends; None: it goes on."""
     mode, is_over = agent.human_input_mode, agent.is_termination_msg(message)
     is_limit = agent.auto_replies.count(sender) >= agent.auto_replies.most(sender)
     name = {"name": agent.name, "sender": sender.name if sender else "the sender"}
@@ -687,7 +687,7 @@ async def by_model(
 
 @dataclass
 class ChatResult:
-    """What came of a chat.
+    """The outcome of a chat.
 
     Attributes:
         chat_history: The messages, as the one who began it has them.

@@ -24,7 +24,6 @@ from .errors import (
     AgentNameConflictError,
     GroupChatDeclarationError,
     NoEligibleSpeakerError,
-    SpeakerSelectionError,
     UndefinedNextAgentError,
 )
 from .events import (
@@ -75,18 +74,18 @@ class Candidates:
 
 
 async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
-    """Who may speak after somebody, by the function that the user wrote and the rules of the group chat.
+    """Who may speak after an agent, by the function that the user wrote and the rules of the group chat.
 
     Raises:
-        NoEligibleSpeakerError: Nobody may.
-        SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+        NoEligibleSpeakerError: No agent may.
+        GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
     """
     chosen = await _by_function(chat, last_speaker)
     if isinstance(chosen, ChatAgent):
         return Candidates([chosen])
     method = str(chosen).lower()
     if method not in METHODS:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"speaker_selection_method is {chosen!r}; it can be one of {list(METHODS)}."
         )
     repeats = chat.allow_repeat_speaker
@@ -106,13 +105,13 @@ async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
         return method
     chosen = await value_of(method(last_speaker, chat))
     if chosen is None:
-        raise NoEligibleSpeakerError("The speaker selection function chose nobody.")
+        raise NoEligibleSpeakerError("The speaker selection function chose no agent.")
     if isinstance(chosen, ChatAgent) and chosen not in chat.agents:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function chose {chosen.name!r}, who is not in the group chat."
         )
     if not isinstance(chosen, ChatAgent | str):
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function returned a {type(chosen).__name__}; "
             "it can be an agent, the name of a method, or None."
         )
@@ -121,13 +120,13 @@ async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
 
 def _check_size(agents: Sequence[Agent], method: str, may_repeat: bool | None) -> None:
     if len(agents) < 2:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The group chat is underpopulated with {len(agents)} agents: it needs two. Let them talk directly instead."
         )
     if len(agents) == 2 and method != "round_robin" and may_repeat:
         log.warning(
             "a group chat of 2 agents is underpopulated: consider round_robin or allow_repeat_speaker=False, "
-            "unless somebody is meant to speak twice in a row"
+            "unless an agent is meant to speak twice in a row"
         )
 
 
@@ -140,7 +139,7 @@ def _able(chat: GroupChat) -> list[Agent]:
     able = [agent for agent in chat.agents if set(names) <= set(functions_of(agent))]
     able = able or [agent for agent in chat.agents if functions_of(agent)]
     if not able:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"No agent can execute {', '.join(names)}. Please check the function_map of the agents."
         )
     return able
@@ -155,7 +154,7 @@ def _called(message: dict[str, Any]) -> list[str]:
 
 
 def _following(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
-    """Those of them who may speak after somebody. An empty list of transitions is the end, as a missing one is."""
+    """Those of them that may speak after an agent. An empty list of transitions is the end, as a missing one is."""
     if last_speaker not in chat.agents:
         return agents
     follow = chat.allowed_speaker_transitions_dict.get(last_speaker, [])
@@ -223,15 +222,15 @@ async def choose_by_model(
 
     Args:
         chat: The group chat, with the texts.
-        selector: Its manager; what the model spends counts for it. In AG2 it counts for nobody.
+        selector: Its manager; what the model spends counts for it. In AG2 it is counted nowhere.
         messages: What was said.
         agents: Who may be chosen.
 
     Returns:
-        None: it named nobody or several, each time.
+        None: it named none or several, each time.
 
     Raises:
-        SpeakerSelectionError: There is no model (a ValueError).
+        GroupChatDeclarationError: There is no model (a ValueError).
     """
     client = _client(chat, selector)
     attempts = 1 + chat.max_retries_for_selecting_speaker
@@ -260,7 +259,7 @@ def _client(chat: GroupChat, selector: Selector) -> ChatCompletionClient:
         chat.selector_client = client_of(config, classes)
     client = chat.selector_client or selector.client
     if client is None:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             "No model can choose the next speaker: give the GroupChatManager a model (llm_config), "
             "or the group chat one of its own (select_speaker_auto_llm_config)."
         )
@@ -295,7 +294,7 @@ def _told(chat: GroupChat, text: str) -> Message:
 
 ATTEMPTS: Final = 2
 QUESTION: Final = "Number of the next speaker (nothing or `q`: the next one in the list): "
-NOBODY: Final = ("", "q")
+NO_CHOICE: Final = ("", "q")
 ASKED: Final = "Who speaks next?"
 NEXT: Final = "q"
 MEANING: Final = "`q`: the next one in the list"
@@ -306,7 +305,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
     """The agent whose number a person enters. On the bus the question waits for its answer without a process.
 
     Returns:
-        None: the person chose nobody, or gave two wrong answers.
+        None: the person chose none, or gave two wrong answers.
     """
     context = running_context()
     if not is_given() and can_ask(context):
@@ -315,7 +314,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
     stream.send(SelectSpeakerEvent(names))
     for _ in range(ATTEMPTS):
         answer = (await ask_person(QUESTION)).strip()
-        if answer in NOBODY:
+        if answer in NO_CHOICE:
             return None
         if answer.isdecimal() and 1 <= int(answer) <= len(agents):
             return agents[int(answer) - 1]
@@ -325,7 +324,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
 
 
 async def _asked(agents: Sequence[Agent], context: MessageContext | None) -> Agent | None:
-    """The agent whom somebody chooses, from wherever they answer."""
+    """The agent that a person chooses, from wherever they answer."""
     step, names = NumberedStep.begin("speaker"), names_of(agents)
     question = Question(
         text=f"{ASKED} ({MEANING})",
@@ -356,7 +355,7 @@ class GroupChat:
         speaker_selection_method: "auto" (a model chooses), "manual", "random" or "round_robin" in any case, or a function
             of the last speaker and this group chat, which may be async and returns an agent, a method, or None to end.
         max_retries_for_selecting_speaker: How often the model is asked again.
-        allow_repeat_speaker: Whether somebody may speak twice in a row, or who may; None: yes.
+        allow_repeat_speaker: Whether an agent may speak twice in a row, or who may; None: yes.
         allowed_or_disallowed_speaker_transitions: For each agent those who may, or may not, speak next. An agent whose
             list is empty ends the chat. AG2 lets everybody speak then.
         speaker_transitions_type: "allowed" or "disallowed", in any case.
@@ -370,8 +369,8 @@ class GroupChat:
         eligibility_policies: Further rules of who may speak; all have to agree.
 
     Raises:
-        GroupChatDeclarationError: It can't be like this (a ValueError).
-        TransitionError: The transitions name somebody who is not in the group (a ValueError). AG2 lets them speak.
+        GroupChatDeclarationError: It can't be like this, or the transitions name an agent that is not in the group (a
+            ValueError). AG2 lets such an agent speak.
     """
 
     agents: Sequence[Agent]
@@ -416,7 +415,7 @@ class GroupChat:
         return mine
 
     def take_notes(self) -> list[Note]:
-        """What is told to members alone since the last time; here: nothing."""
+        """Notes for single members since the last time; here: none."""
         return []
 
     # Messages
@@ -479,11 +478,11 @@ class GroupChat:
         """The first one behind an agent in the order of the group, which begins again at its end.
 
         Args:
-            agent: Who spoke last; the first of the group is next to somebody from outside.
+            agent: Who spoke last; the first of the group is next to an agent from outside.
             agents: Who may be next; None: everybody.
 
         Raises:
-            UndefinedNextAgentError: Nobody of the group may, or somebody from outside may.
+            UndefinedNextAgentError: No agent of the group may, or one from outside may.
         """
         allowed = self.agents if agents is None else agents
         if not allowed or not all(other in self.agents for other in allowed):
@@ -503,7 +502,7 @@ class GroupChat:
         return self.select_speaker_message_template.format(roles=_roles(some), agentlist=f"{names_of(some)}")
 
     def select_speaker_prompt(self, agents: Sequence[Agent] | None = None) -> str:
-        """What that model is told last; "" without a template."""
+        """The last message to that model; "" without a template."""
         names = names_of(self.agents if agents is None else agents)
         return (self.select_speaker_prompt_template or "").replace("{agentlist}", f"{names}")
 
@@ -514,11 +513,11 @@ class GroupChat:
     # Choosing a speaker
 
     def manual_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
-        """The one whom a person chooses; None: nobody."""
+        """The one that a person chooses; None: none."""
         return wait_for(self.a_manual_select_speaker(agents))
 
     async def a_manual_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
-        """The one whom a person chooses; None: nobody."""
+        """The one that a person chooses; None: none."""
         return await choose_manually(self.agents if agents is None else agents)
 
     def random_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
@@ -540,8 +539,8 @@ class GroupChat:
             selector: The manager, whose model chooses.
 
         Raises:
-            NoEligibleSpeakerError: Nobody may speak.
-            SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+            NoEligibleSpeakerError: No agent may speak.
+            GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
         """
         found = await candidates(self, last_speaker)
         if not found.method:
@@ -560,7 +559,7 @@ class GroupChat:
         messages: Sequence[Message] | None,
         agents: Sequence[Agent] | None,
     ) -> Agent:
-        """The one whom a model names; the next one in the order of the group, if it names nobody or several too often.
+        """The one whom a model names; the next one in the order of the group, if it names none or several too often.
 
         Args:
             last_speaker: Who spoke last.
@@ -623,7 +622,7 @@ def graph_of(chat: GroupChat) -> Graph:
     """Who may speak after whom in a group chat that was checked.
 
     Raises:
-        TransitionError: Somebody is named who is not in the group (a ValueError).
+        GroupChatDeclarationError: An agent is named that is not in the group (a ValueError).
     """
     given, repeats = chat.allowed_or_disallowed_speaker_transitions, chat.allow_repeat_speaker
     if given is None:

@@ -21,7 +21,7 @@ from callboard.teams.loop import Choice, Floor, SpeakerSelection
 from callboard.teams.states import VERSION, MemberState, Own
 
 from .conversable import ConversableAgent
-from .errors import GroupChatDeclarationError, ResumeError
+from .errors import GroupChatDeclarationError
 from .events import GroupChatResumeEvent, GroupChatRunChatEvent, IOStream, TerminationEvent, wait_for
 from .group_chat import GroupChat
 from .membership import NO_REPLY, GroupRules, asks_to_clear, forget, read_order
@@ -34,11 +34,11 @@ SYSTEM_MESSAGE: Final = "Group chat manager."
 
 
 class GroupChatManager(ConversableAgent):
-    """Runs a group chat: whoever sends it a message begins one.
+    """The agent that runs a group chat: a message to it begins one.
 
     The chat is run by the turn loop of all teams. In this process everybody hears each message as soon as it is said; in
-    AG2's async chat nobody hears the last one. `team` makes the same group chat for the bus, where each member may run in a
-    process of its own.
+    AG2's async chat the last one is heard by no agent. `team` makes the same group chat for the bus, where each member may
+    run in a process of its own.
 
     Args:
         groupchat: The group chat.
@@ -128,7 +128,7 @@ class GroupChatManager(ConversableAgent):
             groupchat: The group chat.
 
         Returns:
-            The text without these words. Where they name nobody of the group, the whole text: nothing is cleared then, and
+            The text without these words. Where they name no agent of the group, the whole text: nothing is cleared then, and
             an event says so. AG2 clears everything.
         """
         order = read_order(reply, groupchat.agent_names)
@@ -160,12 +160,12 @@ class GroupChatManager(ConversableAgent):
     ) -> tuple[bool, str | None]:
         """Let the group chat, beginning with the last message.
 
-        It ends with a message that `is_termination_msg` accepts, with the last round, and when nobody may speak or the one
+        It ends with a message that `is_termination_msg` accepts, with the last round, and when no agent may speak or the one
         whose turn it is has no answer. What an agent or a rule raises is raised here; the messages so far remain.
 
         Args:
             messages: What the sender has said; None: its conversation with this manager.
-            sender: Who said it; a member, or somebody from outside; None: this manager.
+            sender: Who said it; a member, or an agent from outside; None: this manager.
             config: The group chat; None: that of this manager.
 
         Returns:
@@ -240,7 +240,7 @@ class GroupChatManager(ConversableAgent):
         """Messages from JSON.
 
         Raises:
-            ResumeError: It is no JSON (a ValueError).
+            GroupChatDeclarationError: It is no JSON (a ValueError).
         """
         messages: list[Message] = _read_json(message_string)
         return messages
@@ -273,10 +273,10 @@ class GroupChatManager(ConversableAgent):
             silent: Whether nothing is shown.
 
         Returns:
-            Who spoke last (this manager, where it was nobody of the group), and the message, which is not put back.
+            Who spoke last (this manager, where it was no agent of the group), and the message, which is not put back.
 
         Raises:
-            ResumeError: There are no messages, or somebody said one who is not in the group (a ValueError).
+            GroupChatDeclarationError: There are no messages, or one is of an agent that is not in the group (a ValueError).
         """
         return await SavedChat.read(self, messages, remove_termination_string, silent).put_back(self)
 
@@ -300,7 +300,7 @@ class GroupChatManager(ConversableAgent):
             The state of a team that has heard all but the last message, and that message.
 
         Raises:
-            ResumeError: As for `a_resume` (a ValueError).
+            GroupChatDeclarationError: As for `a_resume` (a ValueError).
         """
         saved = SavedChat.read(self, messages, remove_termination_string, silent)
         return saved.team_state(self), chat_message_of(saved.messages[-1])
@@ -332,7 +332,7 @@ class GroupChatRun:
     Args:
         manager: Runs it.
         chat: The group chat.
-        sender: Who says the first message; perhaps somebody from outside.
+        sender: Who says the first message; perhaps an agent from outside.
         rounds: How many rounds there were before.
         silent: Whether nothing is shown.
     """
@@ -355,7 +355,7 @@ class GroupChatRun:
         self._sender = sender
 
     async def carry_out(self, message: Message) -> str | None:
-        """Lets the group chat, beginning with a message; returns why it ended.
+        """Let the group chat, beginning with a message; return why it ended.
 
         Raises:
             KeyboardInterrupt: There was one, and the group has no admin.
@@ -413,7 +413,7 @@ class GroupChatRun:
         return admin if isinstance(admin, ConversableAgent) else None
 
     async def reply_of(self, agent: ConversableAgent) -> tuple[ConversableAgent, Reply]:
-        """What an agent answers; the admin, where it is interrupted."""
+        """The answer of an agent; of the admin, where it is interrupted."""
         try:
             return agent, await agent.a_generate_reply(sender=self.manager)
         except KeyboardInterrupt as interrupt:
@@ -507,6 +507,7 @@ Resumable: TypeAlias = Sequence[Message] | Mapping[str, Any] | str
 Change: TypeAlias = str | Callable[[str], str] | None
 
 STATE: Final = "GroupChatManagerState"
+UNRESUMED: Final = "The group chat can't be resumed: "
 
 
 @dataclass(frozen=True)
@@ -526,7 +527,7 @@ class SavedChat:
         """The chat that a manager is given, with its last message changed; see `GroupChatManager.a_resume`.
 
         Raises:
-            ResumeError: There are no messages, or one is of an agent that is not in the group (a ValueError).
+            GroupChatDeclarationError: There are no messages, or one is of an agent that is not in the group (a ValueError).
         """
         data = _read_json(given) if isinstance(given, str) else given
         beside = data if isinstance(data, Mapping) and data.get("type") == STATE else None
@@ -632,24 +633,26 @@ def _read_json(text: str) -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        raise ResumeError(f"this is no JSON: {error}.") from error
+        raise GroupChatDeclarationError(f"{UNRESUMED}this is no JSON: {error}.") from error
 
 
 def _named_messages(given: Any, manager: GroupChatManager) -> list[Message]:
     """The messages as a copy; each has a name and a role."""
     if not isinstance(given, list | tuple) or not all(isinstance(message, dict) for message in given):
-        raise ResumeError(
-            "a list of messages is needed, as objects, or the JSON of one, or what save_state returned."
+        raise GroupChatDeclarationError(
+            f"{UNRESUMED}a list of messages is needed, as objects, or the JSON of one, or what save_state returned."
         )
     if not given:
-        raise ResumeError("there are no messages. Begin a chat with initiate_chat instead.")
+        raise GroupChatDeclarationError(
+            f"{UNRESUMED}there are no messages. Begin a chat with initiate_chat instead."
+        )
     chat = manager.groupchat
     names = {*chat.agent_names, chat.admin_name, manager.name}
     messages = [{"role": "user", **deepcopy(message)} for message in given]
     for message in messages:
         message["name"] = message.get("name") or manager.name
         if message["name"] not in names:
-            raise ResumeError(f"nobody of the group is named {message['name']!r}.")
+            raise GroupChatDeclarationError(f"{UNRESUMED}nobody of the group is named {message['name']!r}.")
     return messages
 
 

@@ -14,7 +14,7 @@ from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage, StopMessage
 
-from .errors import ClearHistoryError
+from .errors import GroupChatDeclarationError
 from .events import ClearAgentsHistoryEvent, HistoryNotClearedEvent, IOStream
 from .messages import (
     ConversationMessage,
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"(\d+)[^\d\w]?$")
 
 @dataclass(frozen=True)
 class ClearHistory:
-    """What is to be cleared.
+    """An order to clear histories.
 
     Attributes:
         agent: Name of the one whose history it is; None: the group's and everybody's.
@@ -49,7 +49,7 @@ class ClearHistory:
 
 
 def asks_to_clear(text: str) -> bool:
-    """Whether somebody says "clear history", in upper or lower case. In AG2 "unclear history" is an error."""
+    """Whether a text says "clear history", in upper or lower case. In AG2 "unclear history" is an error."""
     return _PHRASE in text.upper() and _COMMAND in text.upper().split()
 
 
@@ -68,7 +68,7 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
         None: it has no word "clear".
 
     Raises:
-        ClearHistoryError: It names nobody of them (a ValueError).
+        GroupChatDeclarationError: It names none of them (a ValueError).
     """
     words = text.split()
     places = [place for place, word in enumerate(words) if word.upper() == _COMMAND]
@@ -86,7 +86,9 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
             break
         arguments.pop(0)
     if len(arguments) == 2 and (_number(arguments[1]) is not None or _name(arguments[1], names)):
-        raise ClearHistoryError(arguments[0], ", ".join(names))
+        raise GroupChatDeclarationError(
+            f"Nothing was cleared: nobody of the group is named {arguments[0]!r}. The names are {', '.join(names)}."
+        )
     return ClearHistory(agent, number or 0, number is not None, " ".join([*before, *arguments, *after]))
 
 
@@ -106,7 +108,7 @@ CLEARS: Final = "clear_history"  # in the metadata of a message
 
 
 def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
-    """What a message clears, as its words and its results say; an event says so, or why it clears nothing.
+    """The order in a message, from its words and its results; an event says what is cleared, or why nothing is.
 
     Args:
         reply: The message.
@@ -117,7 +119,7 @@ def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
     """
     try:
         command = read_clear_history(text_of(reply.get("content")), names)
-    except ClearHistoryError as error:
+    except GroupChatDeclarationError as error:
         IOStream.get_default().send(HistoryNotClearedEvent(str(error)))
         return None
     if command is None:
@@ -128,12 +130,12 @@ def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
 
 
 def as_metadata(order: ClearHistory | None) -> dict[str, str]:
-    """What is added to a message that clears."""
+    """Metadata of a message that clears."""
     return {} if order is None else {CLEARS: json.dumps({"agent": order.agent, "keep": order.keep})}
 
 
 def kept_after(said: BaseChatMessage, name: str | None) -> int | None:
-    """How many messages stay with somebody who hears this one, the last ones before it.
+    """How many messages stay with an agent that hears this one, the last ones before it.
 
     Args:
         said: The message.
@@ -160,7 +162,7 @@ GROUP: Final = "group"
 
 @dataclass(frozen=True)
 class GroupRules:
-    """What a member has to know of its group, which may be in other processes.
+    """Rules of a group for its members, which may be in other processes.
 
     Attributes:
         manager: Name of its manager.
@@ -176,7 +178,7 @@ class GroupRules:
 
 
 class GroupPeer(BaseChatAgent):
-    """Somebody who is somewhere else, by name; it says nothing itself.
+    """An agent that is elsewhere, by name; it says nothing itself.
 
     Args:
         name: Its name.
@@ -200,7 +202,7 @@ class GroupPeer(BaseChatAgent):
         """It remembers nothing."""
 
 
-class Member:
+class GroupMember:
     """An agent as a member of one group, in whatever process: what it hears and says there, and what is cleared of that.
 
     Args:
@@ -274,7 +276,7 @@ class Member:
         self._write_anew()
 
     def _order_in(self, reply: Message) -> ClearHistory | None:
-        """What an answer clears; None: nothing."""
+        """The order in an answer; None: it clears nothing."""
         rules = self.rules
         if rules is None or not rules.clears or not asks_to_clear(text_of(reply.get("content"))):
             return None

@@ -89,7 +89,7 @@ class ConversationMessage(BaseChatMessage):
 
 
 def as_message(said: BaseChatMessage) -> Message:
-    """What anybody said as a message of a group chat."""
+    """Any chat message as a message of a group chat."""
     if isinstance(said, ConversationMessage):
         return dict(said.data)
     return {"content": said.to_model_text(), "role": "user", "name": said.source}
@@ -98,6 +98,11 @@ def as_message(said: BaseChatMessage) -> Message:
 def with_both_names(message: Message) -> Message:
     """A message with the names of AG2's RFC 001 beside those of group chats: "text" and "sender"."""
     return {"text": text_of(message.get("content")), "sender": message.get("name", ""), **message}
+
+
+def unsent(source: str) -> str:
+    """The beginning of an error: a message can't be sent."""
+    return f"A message of {source!r} can't be sent:"
 
 
 FOR: Final = "for_members"  # in the metadata of a message
@@ -181,7 +186,7 @@ class Histories(Mapping[Agent, list[Message]]):
         """
         kept = kept_message(message, role, author.name)
         if kept is None:
-            raise MessageError(author.name, "it has neither a content nor a call.")
+            raise MessageError(f"{unsent(author.name)} it has neither a content nor a call.")
         self[other].append(kept)
         return kept
 
@@ -199,11 +204,11 @@ class Histories(Mapping[Agent, list[Message]]):
         """
         if agent is None:
             if len(self) > 1:
-                raise MessageError(self._owner, "it has several conversations: say which one.")
+                raise MessageError(f"{self._owner!r} has several conversations: say which one.")
             agent = next(iter(self), None)
             return None if agent is None else self[agent][-1]
         if not self[agent]:
-            raise MessageError(self._owner, f"it has no conversation with {agent.name!r}.")
+            raise MessageError(f"{self._owner!r} has no conversation with {agent.name!r}.")
         return self[agent][-1]
 
 

@@ -156,7 +156,7 @@ class AutoReplies:
 FunctionMap: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
-class Functions:
+class AgentFunctions:
     """Functions of an agent: those that it executes, and those that its model may call. Another agent may execute these.
 
     Args:
@@ -190,13 +190,9 @@ class Functions:
             function = FunctionTool(given, description=text, name=name or name_of(function))
         self.offered.append(function)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Functions:
-        """For another conversation: lists of its own, of the same functions and tools."""
-        return self.alike()
-
-    def alike(self) -> Functions:
-        """The same functions, in lists of their own."""
-        mine = Functions(self.executed)
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgentFunctions:
+        """For another conversation: the same functions and tools, in lists of its own."""
+        mine = AgentFunctions(self.executed)
         mine.offered = list(self.offered)
         return mine
 
@@ -239,7 +235,7 @@ async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[
 
 
 def as_text(value: Any) -> str:
-    """What a function returned, as a model reads it: as JSON where it can be."""
+    """The result of a function, as a model reads it: as JSON where it can be."""
     if isinstance(value, str):
         return value
     try:
@@ -276,7 +272,7 @@ KIND: Final = "user_input"
 
 
 async def human_input(prompt: str, agent: str) -> str:
-    """What a person answers: at the stream in force, on the bus from anywhere, else at the terminal.
+    """The answer of a person: at the stream in force, on the bus from anywhere, else at the terminal.
 
     Args:
         prompt: The question.

@@ -9,10 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from callboard.agents.base import ChatAgent
 
-from .errors import (
-    NoEligibleSpeakerError,
-    TransitionError,
-)
+from .errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from .messages import Agent, names_of
 
 MESSAGE: Final = (
@@ -46,7 +43,7 @@ Graph = dict[Agent, list[Agent]]
 
 
 def full_graph(agents: Sequence[Agent], repeats: Sequence[Agent]) -> Graph:
-    """Everybody may speak after everybody else.
+    """Let every agent speak after every other one.
 
     Args:
         agents: The group.
@@ -60,10 +57,10 @@ def full_graph(agents: Sequence[Agent], repeats: Sequence[Agent]) -> Graph:
 
 
 def without(disallowed: Mapping[Agent, Sequence[Agent]], agents: Sequence[Agent]) -> Graph:
-    """Everybody may speak after everybody, but for what is disallowed.
+    """Let every agent speak after every agent, but for what is disallowed.
 
     Raises:
-        TransitionError: An agent that is not of the group is named (a ValueError and a KeyError).
+        GroupChatDeclarationError: An agent that is not of the group is named (a ValueError and a KeyError).
     """
     check_graph(disallowed, agents)
     graph = full_graph(agents, agents)
@@ -76,26 +73,34 @@ def check_graph(graph: Mapping[Agent, Any], agents: Sequence[Agent]) -> None:
     """Refuse a graph that names others than the group. AG2 accepts them as values, and chooses them then.
 
     Raises:
-        TransitionError: What is wrong (a ValueError and a KeyError).
+        GroupChatDeclarationError: What is wrong (a ValueError and a KeyError).
     """
     if not isinstance(graph, Mapping):
-        raise TransitionError("a dictionary of agents and lists of agents is needed.")
+        raise GroupChatDeclarationError(
+            "Speaker transitions: a dictionary of agents and lists of agents is needed."
+        )
     for agent, others in graph.items():
         _check_key(agent, agents)
         if not isinstance(others, list) or not all(isinstance(other, ChatAgent) for other in others):
-            raise TransitionError(f"what follows {agent.name!r} must be a list of agents.")
+            raise GroupChatDeclarationError(
+                f"Speaker transitions: what follows {agent.name!r} must be a list of agents."
+            )
         outside = [other.name for other in others if other not in agents]
         if outside:
-            raise TransitionError(f"{outside} may not follow {agent.name!r}: not in the group.")
+            raise GroupChatDeclarationError(
+                f"Speaker transitions: {outside} may not follow {agent.name!r}: not in the group."
+            )
 
 
 def _check_key(agent: Any, agents: Sequence[Agent]) -> None:
     if agent not in agents:
-        raise TransitionError(f"{getattr(agent, 'name', agent)!r} is not in the group.")
+        raise GroupChatDeclarationError(
+            f"Speaker transitions: {getattr(agent, 'name', agent)!r} is not in the group."
+        )
 
 
 def warn_of_oddities(graph: Graph, agents: Sequence[Agent]) -> None:
-    """Log what is allowed and probably not meant: agents that nobody can reach, agents left out, names given twice."""
+    """Log what is allowed and probably not meant: agents that are never reached, agents left out, names given twice."""
     if any(graph.values()):
         reached = {id(other) for others in graph.values() for other in others}
         isolated = [agent for agent in agents if not graph.get(agent) and id(agent) not in reached]
@@ -111,11 +116,11 @@ def warn_of_oddities(graph: Graph, agents: Sequence[Agent]) -> None:
 
 @dataclass(frozen=True)
 class SelectionContext:
-    """What a policy is told.
+    """The state of a chat, for a policy.
 
     Attributes:
         round: How many messages there are so far; 1 when a chat begins.
-        last_speaker: Who spoke last; None: nobody.
+        last_speaker: Who spoke last; None: no agent.
         participants: The names of the whole group.
     """
 
@@ -126,7 +131,7 @@ class SelectionContext:
 
 @runtime_checkable
 class AgentEligibilityPolicy(Protocol):
-    """Says whether an agent may speak next."""
+    """A rule of whether an agent may speak next."""
 
     def is_eligible(self, agent: Agent, ctx: SelectionContext) -> bool:
         """Whether it may."""
@@ -143,5 +148,5 @@ def eligible(
     """
     left = [agent for agent in agents if all(policy.is_eligible(agent, context) for policy in policies)]
     if not left:
-        raise NoEligibleSpeakerError("The eligibility policies let nobody speak.")
+        raise NoEligibleSpeakerError("The eligibility policies let no agent speak.")
     return left

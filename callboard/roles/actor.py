@@ -23,7 +23,7 @@ from callboard.core.handlers import RoutedAgent, event
 from callboard.core.state import Log
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .errors import DuplicateRoleError, RoleDeclarationError, UnknownRoleError
+from .errors import RoleDeclarationError, UnknownRoleError
 from .message import (
     MESSAGE_ROUTE_TO_NONE,
     MESSAGE_ROUTES,
@@ -34,14 +34,14 @@ from .message import (
     topic_of,
 )
 from .role import Role
-from .routing import Routing, check_hops, merged, rounds_of, say_all
+from .routing import Routing, check_hops, merged, name_is_taken, rounds_of, say_all
 
 if TYPE_CHECKING:
     from callboard.app import App
 
 
 class Acting:
-    """What leaves with the commit of one act.
+    """Messages that leave with the commit of one act.
 
     Args:
         role: Who acts.
@@ -129,7 +129,7 @@ def dump_fields(role: Role) -> dict[str, JsonValue]:
             data = to_jsonable_python(value)
         except PydanticSerializationError:
             continue  # a connection, a function: it belongs to the process
-        # Of a field without a declared type nobody knows what the data were.
+        # Without a declared type of the field it is not known what the data were.
         if name in type(role).model_fields or data == value:
             found[name] = data
     return found
@@ -187,16 +187,17 @@ class Cast:
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
         """
         if role.name in MESSAGE_ROUTES:
             raise RoleDeclarationError(
-                "a role", f"can't be called {role.name!r}: to that name everybody listens, or nobody"
+                "a role",
+                f"can't be called {role.name!r}: that name stands for all roles, none, or the sender",
             )
         # guard: no role takes the place of another
         if role.agent_type in self._roles:
-            raise DuplicateRoleError(role.agent_type)
+            raise name_is_taken(role.agent_type)
         self._roles[role.agent_type] = role
         self._routing = None
 
@@ -225,7 +226,7 @@ class Cast:
 
 
 class RoleState(BaseModel):
-    """What one agent of a role keeps.
+    """State of one agent of a role.
 
     Attributes:
         memory: `rc.memory`.
@@ -279,8 +280,10 @@ class RoleActor(RoutedAgent[RoleState]):
         self._cast.stir()
 
     def _has_answered(self, message: Message) -> bool:
-        """Whether a message of somebody else came before, by another way: to all and by name, for example."""
+        """Whether a message of another role came before, by another way: to all and by name, for example."""
         self._memory = self._memory or Memory(self.state.memory)
+        # A message to all that also names this role comes twice, in either order. The second delivery is another entry,
+        # so the bus does not know it for a repeat: without this look the work would be done, paid and said twice.
         # guard: a message is answered to once
         return message in self._memory and message.sent_from != self._role.address
 
@@ -288,6 +291,8 @@ class RoleActor(RoutedAgent[RoleState]):
         """The role as the last commit left it, and how often it has acted before."""
         role, acts = self._role, merged(news)
         check_hops(acts, self._cast.max_hops, self.type)
+        # An attempt that raised, or whose commit a newer owner fenced off, has changed the object all the same. The
+        # next one in this process would begin with these fields, and commit what never happened.
         # guard: what a failed attempt left in the role is gone
         load_fields(role, self.state.fields or self._fields)
         role.rc.memory = self._memory or Memory(self.state.memory)
@@ -295,12 +300,14 @@ class RoleActor(RoutedAgent[RoleState]):
         return role
 
     def _complete(self, message: Message) -> list[Message]:
-        """What is answered to now: the message, or all that are heard together; nothing as long as some are missing."""
+        """The messages to answer now: this one, or all that are heard together; none as long as some are missing."""
         if message.cause_by not in self._role.rc.joined or not message.subtask:
             return [message]
         waiting, group = self.state.waiting, self._group_of(message)
         together = {one.subtask[-1].number: one for one in waiting if self._group_of(one) == group}
         together[message.subtask[-1].number] = message
+        # The subtasks end in any order, in processes of their own, and each comes as a delivery of its own. The actor
+        # takes one at a time, so exactly one delivery finds the set complete; the others leave theirs in the state.
         # guard: what is heard together is heard when all of it is there
         if len(together) < message.subtask[-1].of:
             waiting.append(message)
@@ -311,7 +318,7 @@ class RoleActor(RoutedAgent[RoleState]):
         return [together[number] for number in sorted(together)]
 
     def _group_of(self, message: Message) -> tuple[str, str, int]:
-        """What goes together: the same split, the same action, the same round of who did it."""
+        """The key of messages that go together: the same split, action, and round of the role that acted."""
         sender = self._cast.routing.type_called(message.sent_from)
         return message.subtask[-1].split, message.cause_by, message.acts.get(sender, 0)
 

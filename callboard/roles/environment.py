@@ -24,12 +24,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 
 from .action import Context, CostManager
 from .actor import Cast, OwnRuntime, acting_now, declare_roles
-from .errors import (
-    EnvironmentStateError,
-    NoMoneyException,
-    RoleDeclarationError,
-    RoleFailedError,
-)
+from .errors import EnvironmentStateError, NoMoneyException, RoleDeclarationError, RoleFailedError
 from .message import (
     MESSAGE_ROUTE_TO_ALL,
     MESSAGE_ROUTE_TO_NONE,
@@ -87,7 +82,7 @@ class Project:
         await self._ledger.limit(f"run:{self._project}", usd=usd)
 
     async def pass_over_old_letters(self, agent_types: Iterable[str]) -> None:
-        """What was given up until now is known."""
+        """Know the letters of until now."""
         for agent_type in agent_types:
             for letter in await list_letters(self._runtime.transport, agent_type, 1):
                 self._newest[agent_type] = letter.id
@@ -244,8 +239,8 @@ class Environment:
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
         """
         self.cast.add(role)
         role.rc.env = self
@@ -273,7 +268,7 @@ class Environment:
         return self.cast.called(name)
 
     def role_names(self) -> list[str]:
-        """What the roles are called."""
+        """The names of the roles."""
         return list(self.cast.roles)
 
     @property
@@ -298,11 +293,11 @@ class Environment:
             peekable: Of no meaning; for programs that give it.
 
         Returns:
-            Whether anybody hears it. What nobody hears is in the history, as a result.
+            Whether a role hears it. A message that none hears is in the history, as a result.
 
         Raises:
             UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
-            UnknownContentError: The class of its content is not known; it is not sent (a ValueError).
+            MessageDataError: The class of its content is not known; it is not sent (a ValueError).
         """
         self.cast.routing.check(message)
         self.cast.stir()
@@ -315,7 +310,7 @@ class Environment:
 
     @property
     def results(self) -> list[Message]:
-        """What was said that nobody hears, as of the last `run`: the results."""
+        """The results, as of the last `run`: messages that no role hears."""
         return [
             message
             for message in self.history.get()
@@ -324,13 +319,13 @@ class Environment:
 
     @property
     def cut_short(self) -> list[Message]:
-        """Those of the results that somebody would have answered, but that its rounds are over: see `max_rounds`."""
+        """Those of the results that a role would have answered, but that its rounds are over: see `max_rounds`."""
         return [message for message in self.results if self.cast.routing.is_cut_short(message)]
 
     # Working
 
     async def run(self) -> None:
-        """Let the roles work until nothing is left to do and nobody is asked.
+        """Let the roles work until nothing is left to do and no person is asked.
 
         A message whose role fails is tried again; when it is given up, the others go on, and this says so at its end.
 
@@ -352,10 +347,14 @@ class Environment:
         """Whether nothing was left to do before and after this process learned all that was said; then it is idle."""
         changes, before = self.cast.changes, await runtime.transport.idle()
         await self.look()
+        # A role that asks a person holds no message until the answer comes, so the server calls its streams idle: `run`
+        # would return, and the process that is to act on the answer would end.
         # guard: who waits for a person is not idle
         if await project.has_questions():
             await asyncio.sleep(PAUSE)
             return False
+        # Two looks: between the first one and `look`, another process may commit an act. If the second look finds the same
+        # numbers, nothing was committed in between, and the history that was read has all of it.
         after = await runtime.transport.idle()
         if any(before[:3]) or before != after or changes != self.cast.changes:
             return False
@@ -373,7 +372,8 @@ class Environment:
             await project.limit(self._budget)
             self._budget = None
         with usage_run(self.project):
-            # One at a time: of two calls each would send, and take out, what the other has sent.
+            # One at a time: two calls would both send the front of the outbox, and the second `del` would take out messages
+            # that neither has sent.
             async with self._sending:
                 while self._outbox:
                     batch = [self._rounds.bounded(plain_message(one)) for one in self._outbox[:AT_ONCE]]
@@ -387,6 +387,8 @@ class Environment:
         True only when the server said so to a `run`, and this process has neither sent nor handled anything since. Before
         the first `run` it is not known, and False: a program that was started again goes on by this.
         """
+        # A task beside `run` may publish after the server said idle, and before this is asked: `_idle_at` is older than the
+        # last change then. A loop `while not env.is_idle` would end, and leave the message in the outbox.
         # guard: what was idle before something happened is not known to be so now
         return not self._outbox and self._idle_at == self.cast.changes and not self._has_ended
 
@@ -426,6 +428,8 @@ class Environment:
             How many.
         """
         _, project = await self._opened()
+        # A worker may take the message before `replay` returns. If the new limit came later, it would be given up again for
+        # want of money that is there.
         # guard: what was invested counts before anything is sent again, which may be handled at once
         await self.flush()
         self.cast.stir()
@@ -563,7 +567,7 @@ class Team:
 
     @property
     def cost_manager(self) -> CostManager:
-        """What was spent, as of the last `run`."""
+        """Costs, as of the last `run`."""
         return self.env.context.cost_manager
 
     def invest(self, investment: float) -> None:

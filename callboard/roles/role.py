@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from callboard.models import extract_json_from_str
 
 from .action import Action, ActionOutput, Answering, Context, Person, UserRequirement
-from .errors import MessageDataError, NoEnvironmentError, ReactModeError, RoleDeclarationError
+from .errors import EnvironmentStateError, MessageDataError, RoleDeclarationError
 from .message import AIMessage, Memory, Message, any_to_str, any_to_str_set, bus_name
 from .routing import Post
 
@@ -31,7 +31,7 @@ class RoleReactMode(StrEnum):
 
 
 class RoleContext:
-    """What a role has at hand.
+    """State and surroundings of a role.
 
     Attributes:
         memory: What it got and made; in an environment it is part of every commit.
@@ -65,10 +65,12 @@ class RoleContext:
         """The environment, an `Environment`.
 
         Raises:
-            NoEnvironmentError: It is in none (a RuntimeError).
+            EnvironmentStateError: It is in none (a RuntimeError).
         """
         if self._env is None:
-            raise NoEnvironmentError(self._role_name)
+            raise EnvironmentStateError(
+                f"{self._role_name} is in no environment: env.add_roles([{self._role_name}()])"
+            )
         return self._env
 
     @env.setter
@@ -92,7 +94,7 @@ class RoleContext:
 
     @property
     def important_memory(self) -> list[Message]:
-        """What it remembers of the actions that it watches."""
+        """Remembered messages of the actions that it watches."""
         return self.memory.get_by_actions(self.watch)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -131,7 +133,7 @@ class Task(BaseModel):
 
 
 class TaskResult(BaseModel):
-    """What came of a task.
+    """The outcome of a task.
 
     Attributes:
         result: As text.
@@ -150,7 +152,7 @@ class Plan(BaseModel):
 
 
 class Planner(BaseModel):
-    """Makes a plan and keeps count of it."""
+    """A plan in the making, and its count of tasks."""
 
     plan: Plan = Field(default_factory=Plan)
     has_failed: bool = False
@@ -183,7 +185,7 @@ class Planner(BaseModel):
         self.has_failed = not result.is_success
 
     def summary(self) -> str:
-        """What came of the tasks, as text."""
+        """The outcome of the tasks, as text."""
         return "\n".join(f"{task.task_id}. {task.instruction}: {task.result}" for task in self.plan.tasks)
 
 
@@ -250,7 +252,7 @@ Actions = Iterable[Action | type[Action]]
 
 
 class Role(BaseModel):
-    """Somebody who does something when an action that it watches was done.
+    """An agent that acts when an action that it watches was done.
 
     ```python
     class Coder(Role):
@@ -362,12 +364,12 @@ class Role(BaseModel):
 
     @property
     def address(self) -> str:
-        """What its messages name as their sender: its name, else its class with the module."""
+        """The sender of its messages: its name, else its class with the module."""
         return self.name or any_to_str(self)
 
     @property
     def addresses(self) -> frozenset[str]:
-        """What it may be called in `send_to`."""
+        """Its names in `send_to`."""
         own = {any_to_str(self), type(self).__name__, self.agent_type}
         return frozenset(own | ({self.name} if self.name else set()))
 
@@ -377,7 +379,7 @@ class Role(BaseModel):
         return Post(self.agent_type, self.addresses, frozenset(self.rc.watch), frozenset(self.rc.joined))
 
     def prefix(self) -> str:
-        """What models are told about it, before every question."""
+        """The words about it that models read before every question."""
         who = " ".join(filter(None, (self.name, f"the {self.profile}" if self.profile else "")))
         parts = (
             self.desc,
@@ -389,7 +391,7 @@ class Role(BaseModel):
 
     @property
     def context(self) -> Context:
-        """What it shares with the others of its environment."""
+        """The context that it shares with the others of its environment."""
         if self._context is None:
             self._context = self.rc.env.context if self.rc.has_env else Context()
         return self._context
@@ -458,10 +460,11 @@ class Role(BaseModel):
             max_react_loop: See above.
 
         Raises:
-            ReactModeError: There is no such mode (a ValueError and an AssertionError).
+            RoleDeclarationError: There is no such mode (a ValueError and an AssertionError).
         """
         if react_mode not in RoleReactMode.values():
-            raise ReactModeError(react_mode)
+            modes = "'react', 'by_order' or 'plan_and_act'"
+            raise RoleDeclarationError("react_mode", f"{react_mode!r} is no way to react: {modes}")
         self.rc.react_mode = RoleReactMode(react_mode)
         self.rc.max_react_loop = max_react_loop
 
@@ -517,7 +520,7 @@ class Role(BaseModel):
     # Speaking
 
     def publish_message(self, message: Message | None) -> None:
-        """Say something besides the answer. Outside of an environment nobody hears it.
+        """Say something besides the answer. Outside of an environment it is not heard.
 
         Raises:
             UnknownRoleError: It names a role that is not there (a LookupError).

@@ -18,8 +18,7 @@ from pydantic import Field
 from callboard.agents.base import Said, Task, TaskResult
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.core.cancellation import CancellationToken
-from callboard.core.people import NO_DEFAULT, Question, ask_person, asking_by, checked
-from callboard.core.questions import CheckedQuestion, as_json
+from callboard.core.people import NO_DEFAULT, Question, as_json, ask_person, asking_by
 from callboard.errors import (
     InputAnsweredError,
     InputError,
@@ -180,7 +179,7 @@ class ProcessRun(RunSource):
             self._projection.asks_as,
             prompt=question.text,
             request_id=asked.id,
-            choices=question.choices,
+            choices=question.choices or (),
             answer_schema=json.loads(question.schema),
             details=asked.details,
             expires=asked.expires,
@@ -400,7 +399,7 @@ class ProcessQuestion:
     """
 
     id: str
-    question: CheckedQuestion[Any]
+    question: Question
     expires: datetime | None
     answer: asyncio.Future[Any]
     status: InputStatus = InputStatus.OPEN
@@ -410,7 +409,7 @@ class ProcessQuestion:
     @property
     def details(self) -> dict[str, Any]:
         """The details that are shown with it."""
-        shown: dict[str, Any] = json.loads(self.question.details or "{}")
+        shown: dict[str, Any] = json.loads(self.question.details_json or "{}")
         return shown
 
 
@@ -441,7 +440,7 @@ class ProcessQuestions:
             InputExpiredError: The time is over, and there is no default (a TimeoutError).
             DeclarationError: It can't be asked like that (a ValueError).
         """
-        asked_for, timeout = checked(question), question.timeout
+        asked_for, timeout = question.checked(), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
         await asyncio.sleep(0)  # what was shown before comes before it
         asked = ProcessQuestion(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
@@ -452,9 +451,9 @@ class ProcessQuestions:
                 return await asked.answer
         except TimeoutError:
             self._end(asked, InputStatus.EXPIRED)
-            if asked_for.default is None:
+            if asked_for.default_json is None:
                 raise InputExpiredError(asked.id) from None
-            return asked_for.read(asked.id, asked_for.default)
+            return asked_for.read(asked.id, asked_for.default_json)
         except asyncio.CancelledError:
             self._end(asked, InputStatus.WITHDRAWN)
             raise

@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from callboard.broker import AgentId, BrokerSettings, MessageRegistry, SubscriptionTable
+from callboard.broker import AgentId, BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Holder
 from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
-from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
+from callboard.broker.subscriptions import (
+    Subscription,
+    SubscriptionTable,
+    TypePrefixSubscription,
+    TypeSubscription,
+)
 from callboard.core.agent import BaseAgent, is_bound
 from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
@@ -27,7 +32,7 @@ from callboard.core.subscriptions import AgentInstantiationContext, agent_being_
 from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
 
 from .errors import UnknownInstanceError
-from .reports import FACTORY_RAISED
+from .reports import FACTORY_RAISED, log_construction
 
 logger = logging.getLogger("callboard.actors")
 
@@ -475,6 +480,7 @@ def declared(subscription: Subscription) -> Declared:
 
 def _note_factory(error: BaseException, agent_id: AgentId) -> None:
     BaseException.add_note(error, f"{FACTORY_RAISED} {agent_id.type!r}, which was making {agent_id}")
+    log_construction(error, agent_id)
 
 
 def _has_work(live: LiveAgent) -> bool:

@@ -21,13 +21,13 @@ from callboard.core.protocol import (
     USUAL,
     Agent,
     AgentMetadata,
+    AgentRuntime,
     PublishOptions,
     ReminderOptions,
-    Request,
     RequestOptions,
-    ResponseT,
     SendOptions,
     TellOptions,
+    typed_as,
 )
 from callboard.core.state import dump_logs, dump_state
 from callboard.errors import DeclarationError, NotAccessibleError
@@ -172,30 +172,7 @@ class RedisAgentRuntime:
 
     # Messages
 
-    @overload
-    async def send_message(
-        self,
-        message: Request[ResponseT],
-        recipient: AgentId | str,
-        *,
-        sender: AgentId | None = None,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> ResponseT: ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        sender: AgentId | None = None,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any: ...
-
+    @typed_as(AgentRuntime.send_message)
     async def send_message(
         self,
         message: Any,

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from callboard.broker import AgentId, AgentType, MessageRegistry, SubscriptionTable, TopicId
+from callboard.broker import AgentId, AgentType, MessageRegistry, TopicId
 from callboard.broker.envelope import Claim, Envelope, Pointer, Posting, Route, event, is_set_aside, request
 from callboard.broker.errors import (
     BrokerError,
@@ -28,7 +28,7 @@ from callboard.broker.limits import Limits
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport, subscribers_of
 from callboard.broker.remote_errors import decode_error
-from callboard.broker.subscriptions import TypeSubscription
+from callboard.broker.subscriptions import SubscriptionTable, TypeSubscription
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 from callboard.core.intervention import (
@@ -43,6 +43,7 @@ from callboard.errors import SettingValueError, UndeliverableException, UnheardE
 
 from .agents import LocalAgents
 from .execution import Execution, run_of, running
+from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
 
 
@@ -68,7 +69,10 @@ class Sender:
         self.tokens = RequestTokens(transport)
         self._transport = transport
         self._registry = registry
-        self._interventions = tuple(interventions)
+        log = MessageLog.if_heard()
+        self._interventions = (
+            tuple(interventions) if log is None else (LoggedInterventions(log, interventions),)
+        )
         self._ids = IdSource()
         self._limits = Limits.of(transport.settings)
         self._max_payload = transport.settings.max_payload

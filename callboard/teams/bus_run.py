@@ -23,8 +23,7 @@ from callboard.broker.redis.client.questions import InputStatus
 from callboard.core.agent import Messaging
 from callboard.core.cancellation import UNSET
 from callboard.core.context import ContextScope, MessageContext
-from callboard.core.people import OnInput, Question, asking_by, checked
-from callboard.core.questions import CheckedQuestion, as_json
+from callboard.core.people import OnInput, Question, as_json, asking_by
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.messages.events import AnyMessage
@@ -547,7 +546,7 @@ class UnansweredError(BaseException):
         question: What it asks, checked.
     """
 
-    def __init__(self, name: str, question: CheckedQuestion[Any]) -> None:
+    def __init__(self, name: str, question: Question) -> None:
         super().__init__(question.text)
         self.name = name
         self.question = question
@@ -584,11 +583,11 @@ class Consults:
             name=unanswered.name,
             text=asked.text,
             answer_schema=json.loads(asked.schema),
-            choices=asked.choices,
+            choices=asked.choices or (),
             to=asked.to,
             timeout=asked.timeout,
-            default=asked.default,
-            details=json.loads(asked.details or "{}"),
+            default=asked.default_json,
+            details=json.loads(asked.details_json or "{}"),
         )
         asks = asking_address(self._manager.id)
         with in_run_path(run.path):
@@ -616,9 +615,9 @@ def note_answer(run: CurrentRun | None, told: Consulted) -> bool:
 async def _answer(run: CurrentRun, question: Question) -> Any:
     told = run.answers.get(question.name)
     if told is None:
-        raise UnansweredError(question.name, checked(question))
+        raise UnansweredError(question.name, question.checked())
     if told.status is InputStatus.ANSWERED:
-        return checked(question).read(told.input_id, told.answer)
+        return question.checked().read(told.input_id, told.answer)
     raise (InputExpiredError if told.status is InputStatus.EXPIRED else InputWithdrawnError)(told.input_id)
 
 

@@ -118,7 +118,7 @@ class Floor:
 class SpeakerSelection(ABC):
     """A strategy: chooses who speaks next. Each conversation has one of its own.
 
-    Derive from it, and from `BaseGroupChat` a team that makes one; see round_robin.py, which is the shortest.
+    Derive from it, and from `BaseGroupChat` a team that makes one; see `RoundRobinSelection`, which is the shortest.
     """
 
     @abstractmethod

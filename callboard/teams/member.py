@@ -18,8 +18,7 @@ from callboard.core.agent import Messaging
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope, MessageContext
 from callboard.core.handlers import RoutedAgent, event, rpc
-from callboard.core.people import InputRequest
-from callboard.core.questions import CheckedQuestion
+from callboard.core.people import InputRequest, Question
 from callboard.core.state import restore_state
 from callboard.messages.chat import BaseChatMessage
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
@@ -397,17 +396,17 @@ class ShownQuestions:
         self._turn = turn
         self._source = source
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
+    def asked(self, input_id: str, question: Question) -> list[Shown]:
         """The entry that is written with a question: its details only where they are not too large for an event."""
-        details: dict[str, Any] = json.loads(question.details) if question.details else {}
-        if len(question.details) > MOST_DETAILS:
+        details: dict[str, Any] = json.loads(question.details_json or "{}")
+        if len(question.details_json) > MOST_DETAILS:
             details = {"kind": details.get("kind", ""), OMITTED: True}
         event = InputRequestedEvent(
             id=f"{input_id}:asked",
             source=self._source,
             request_id=input_id,
             content=question.text[:MOST_DETAILS],
-            choices=list(question.choices),
+            choices=list(question.choices or ()),
             to=list(question.to),
             answer_schema=json.loads(question.schema),
             details=details,

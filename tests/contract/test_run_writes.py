@@ -121,6 +121,6 @@ async def test_a_reader_that_lost_its_place_goes_back_to_what_is_still_true(driv
 
     await eventually(is_later)
     await runs.write(_write("b", "c"))
-    reader._in_doubt = True
+    reader._tail.in_doubt = True
     assert [(one.number, one.body) for one in await reader.read(wait=False) or ()] == [(1, b"b"), (2, b"c")]
     reader.close()

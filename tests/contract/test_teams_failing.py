@@ -121,7 +121,7 @@ async def test_a_run_that_the_server_lost_is_not_waited_for(
 ) -> None:
     """As after FLUSHALL, or when a replica takes over that never had it: the finding was that its caller waited for ever."""
     monkeypatch.setattr("callboard.teams.outcome.PATIENCE", 0.05)
-    monkeypatch.setattr("callboard.broker.redis.client.run_reader.BLOCK", 0.05)
+    monkeypatch.setattr("callboard.broker.redis.client.connection.BLOCK", 0.05)
     team = RoundRobinGroupChat([Gated("a"), Echo("b")], max_turns=2, name="team")
     await host(team, runtime, "team")
     running = asyncio.ensure_future(team.on(runtime).run(task="go", run_id="lost" if is_followed else None))

@@ -47,7 +47,7 @@ async def test_once_returns_what_was_recorded() -> None:
         return amount
 
     ctx = context()
-    ctx.recorder = record
+    ctx.recorder = record  # type: ignore[assignment]
     assert await ctx.once("pay", pay, 5) == 5
     assert await ctx.once("pay", pay, 6) == 5
     assert runs == [5]

@@ -20,7 +20,7 @@ from callboard.ag2 import (
     TransitionTarget,
 )
 from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
-from callboard.groupchat import ContextVariables, HandoffError, SpeakerSelectionError
+from callboard.groupchat import ContextVariables, GroupChatDeclarationError
 
 EXECUTOR = "_Group_Tool_Executor"
 CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
@@ -126,10 +126,10 @@ def test_where_nothing_is_met_the_group_decides() -> None:
     "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}, "x"]
 )
 def test_what_is_no_target(target: Any) -> None:
-    with pytest.raises(HandoffError):
+    with pytest.raises(GroupChatDeclarationError):
         next_step(a_plan(), at(A, {**RESULT, "next_target": target}))
 
 
 def test_nobody_of_the_group_has_spoken() -> None:
-    with pytest.raises(SpeakerSelectionError, match="Nobody of the group has spoken"):
+    with pytest.raises(GroupChatDeclarationError, match="Nobody of the group has spoken"):
         next_step(a_plan(), at(USER))

@@ -49,9 +49,8 @@ from callboard.groupchat import (
     ContextStr,
     ContextVariables,
     ConversableAgent,
-    HandoffError,
+    GroupChatDeclarationError,
     IOStream,
-    SpeakerSelectionError,
     UpdateSystemMessage,
 )
 from callboard.memory.llm_messages import FunctionCall
@@ -352,7 +351,7 @@ async def test_what_a_function_can_not_decide(result: Any) -> None:
         return result
 
     a.handoffs.set_after_work(FunctionTarget(decides))
-    with pytest.raises(HandoffError):
+    with pytest.raises(GroupChatDeclarationError):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -544,7 +543,7 @@ async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
 async def test_agents_are_in_one_chat_at_a_time() -> None:
     async def act(context_variables: ContextVariables) -> str:
         """Acts."""
-        with pytest.raises(HandoffError, match="'a' is in a group chat that is under way"):
+        with pytest.raises(GroupChatDeclarationError, match="'a' is in a group chat that is under way"):
             await chatted(DefaultPattern(a, [a]))
         DefaultPattern(a, [a, b], context_variables=ContextVariables()).team()
         context_variables["ready"] = True
@@ -559,7 +558,7 @@ async def test_agents_are_in_one_chat_at_a_time() -> None:
 
 async def test_a_chat_that_could_not_begin_does_not_keep_its_agents() -> None:
     a = an_agent("a", "done")
-    with pytest.raises(HandoffError, match="not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="not in the group"):
         await chatted(DefaultPattern(a, [a]), [{"content": "hi", "name": "x"}])
     assert (await chatted(DefaultPattern(a, [a])))[0].summary == "done"
 
@@ -586,7 +585,7 @@ async def test_tools_that_hand_over_have_names_that_apis_take() -> None:
 async def test_what_a_function_tells_somebody_from_outside() -> None:
     told = [FunctionTargetMessage("psst", an_agent("x"))]
     a = handing(FunctionTarget(lambda said, variables: FunctionTargetResult(told, target=TerminateTarget())))
-    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="'x' is not in the group"):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -638,7 +637,7 @@ async def test_targets_that_are_not_there(make: Callable[[], ConversableAgent], 
 async def test_patterns_that_can_not_be(options: dict[str, Any], messages: Any, reason: str) -> None:
     a = an_agent("a")
     pattern = DefaultPattern(**{"initial_agent": a, "agents": [a], **options})
-    with pytest.raises(HandoffError, match=reason):
+    with pytest.raises(GroupChatDeclarationError, match=reason):
         await chatted(pattern, messages)
 
 
@@ -661,19 +660,19 @@ def named(name: str) -> FunctionTarget:
 async def test_two_of_one_name(conditions: list[OnCondition], reason: str) -> None:
     a = an_agent("a", functions=returns("x"))
     a.handoffs.add_llm_conditions(conditions)
-    with pytest.raises(HandoffError, match=reason):
+    with pytest.raises(GroupChatDeclarationError, match=reason):
         await chatted(DefaultPattern(a, [a]))
 
 
 async def test_auto_without_any_model() -> None:
     a = an_agent("a")
-    with pytest.raises(HandoffError, match="needs a model"):
+    with pytest.raises(GroupChatDeclarationError, match="needs a model"):
         await chatted(AutoPattern(a, [a]))
 
 
 async def test_a_function_that_names_somebody_from_outside() -> None:
     a = an_agent("a", call("act"), functions=returns(AgentNameTarget("x")))
-    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="'x' is not in the group"):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -707,7 +706,7 @@ async def test_a_function_that_names_somebody_from_outside() -> None:
     ],
 )
 def test_what_is_of_the_wrong_kind(wrong: Callable[[Any], Any]) -> None:
-    with pytest.raises(HandoffError) as caught:
+    with pytest.raises(GroupChatDeclarationError) as caught:
         wrong(an_agent("a"))
     assert issubclass(caught.type, TypeError)
     assert issubclass(caught.type, ValueError)

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.roles import Message, Part, Role, UnknownRoleError
 from callboard.roles.actor import Acting
-from callboard.roles.errors import DuplicateRoleError, HopLimitError
+from callboard.roles.errors import HopLimitError, RoleDeclarationError
 from callboard.roles.message import bus_name, topic_of
 from callboard.roles.routing import Post, PostDestination, Routing, check_hops, merged, rounds_of
 
@@ -51,7 +51,7 @@ def test_nobody_is_written_to_who_is_not_there() -> None:
     ROUTING.check(Message(send_to={"a", "m.b", "<all>", "<none>", "<self>"}))
     with pytest.raises(UnknownRoleError, match="'d'"):
         ROUTING.check(Message(send_to={"a", "d"}))
-    with pytest.raises(DuplicateRoleError):
+    with pytest.raises(RoleDeclarationError):
         Routing([post("a"), post("a")])
 
 

@@ -14,7 +14,7 @@ from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.errors import DeclarationError
-from callboard.runtime.effects import Recorder
+from callboard.runtime.effects import EffectRecorder
 from tests.helpers.fake_transport import FakeTransport
 from tests.helpers.runtimes import Answer, Note
 
@@ -40,9 +40,9 @@ def transport() -> FakeTransport:
     return FakeTransport()
 
 
-def _recorder(transport: FakeTransport, registry: MessageRegistry | None = None) -> Recorder:
+def _recorder(transport: FakeTransport, registry: MessageRegistry | None = None) -> EffectRecorder:
     """As in another attempt, maybe in another process."""
-    return Recorder(cast("RedisTransport", transport), registry or MessageRegistry(), "worker", "m1")
+    return EffectRecorder(cast("RedisTransport", transport), registry or MessageRegistry(), "worker", "m1")
 
 
 async def test_the_result_is_recorded_and_found_in_the_next_attempt(transport: FakeTransport) -> None:

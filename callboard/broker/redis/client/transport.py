@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import Fence
+from callboard.broker.envelope import NO_FENCE, Fence
 from callboard.broker.errors import (
     BrokerError,
     CommandError,
@@ -35,7 +35,7 @@ from .heartbeat import HangPolicy, Heartbeat, Keeper, Pulse, can_keep
 from .lane import WorkerLane, as_words
 from .publisher import Publisher, RunWriter
 from .questions import InputStore
-from .requests import NO_FENCE, NestedRequests, Requests
+from .requests import NestedRequests, Requests
 from .sentinels import watch_of
 from .states import ClaimStore, StateStore, StoredState
 
