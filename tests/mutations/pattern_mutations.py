@@ -9,7 +9,7 @@ from .mutation import ON, Mutation
 
 PATTERNS = "contract/test_team_patterns.py::"
 ONCE = f"{PATTERNS}test_what_fails_in_the_middle_happens_once"
-UNIT = "unit/groupchat/"
+UNIT = "unit/ag2/"
 
 PATTERN_MUTATIONS: Final = (
     Mutation(
