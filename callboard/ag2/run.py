@@ -41,8 +41,8 @@ def run_group_chat(
 
     Raises:
         GroupChatDeclarationError: The pattern can't be (a ValueError).
-        ContextVariableError: A context variable is no plain data (a ValueError).
-        RunDeclarationError: There is no message, or an option is not for patterns (a ValueError).
+        RunDeclarationError: There is no message, a context variable is no plain data, or an option is not for patterns
+            (a ValueError).
         LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
     """
     team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)

@@ -275,7 +275,7 @@ class AgentRuntime(Protocol):
         """
         ...
 
-    async def write_run(
+    def write_run(
         self,
         run_id: str,
         events: Sequence[Any],
@@ -284,7 +284,7 @@ class AgentRuntime(Protocol):
         settles: str = "",
         since: int = 0,
         now: bool = False,
-    ) -> int:
+    ) -> Coroutine[Any, Any, int]:
         """Add events to the stream of a run, for everybody who reads along (`RedisAgentRuntime.read_run`).
 
         In a handler they are written with the handler's commit: with a failed attempt they are gone. Outside handlers,
@@ -574,6 +574,14 @@ def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) ->
     is_later = known is OF_REQUESTS and name in ("delay", "at", "after")
     advice = LATER if is_later else did_you_mean(name, known)
     return TypeError(f"{method}() has no option {name!r}. {advice}")
+
+
+DeclaredT = TypeVar("DeclaredT")
+
+
+def typed_as(declared: DeclaredT) -> Callable[[Any], DeclaredT]:
+    """Decorator of a method that has the type of another, overloads included; the method itself stays as it is."""
+    return lambda method: method
 
 
 UNKNOWN: Final = object()

@@ -35,7 +35,7 @@ class AssistantAgent(ConversableAgent):
         **options: See ConversableAgent.
 
     Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+        AgentSettingError, GroupChatDeclarationError: See ConversableAgent.
     """
 
     DEFAULT_SYSTEM_MESSAGE: Final = TASK
@@ -85,7 +85,7 @@ class UserProxyAgent(ConversableAgent):
         **options: See ConversableAgent.
 
     Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+        AgentSettingError, GroupChatDeclarationError: See ConversableAgent.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class ConversableAgent(BaseChatAgent):
         part: Its part in a group whose agents hand over to each other; None: it is in none.
 
     Raises:
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
         GroupChatDeclarationError: There is no such mode, or no such model (a ValueError).
     """
 

@@ -4,7 +4,6 @@ from .chat import (
     BaseMessage as BaseMessage,
     BaseTextChatMessage as BaseTextChatMessage,
     HandoffMessage as HandoffMessage,
-    MessageError as MessageError,
     MessageTypeError as MessageTypeError,
     MultiModalMessage as MultiModalMessage,
     StopMessage as StopMessage,
@@ -14,7 +13,6 @@ from .chat import (
     StructuredMessageFactory as StructuredMessageFactory,
     TextMessage as TextMessage,
     ToolCallSummaryMessage as ToolCallSummaryMessage,
-    UnknownMessageTypeError as UnknownMessageTypeError,
 )
 from .events import (
     AgentEvent as AgentEvent,

@@ -9,14 +9,11 @@ from .chat_managers import (
 )
 from .console import ConsoleProcessor as ConsoleProcessor
 from .errors import (
-    ContextVariableError as ContextVariableError,
-    EventTypeError as EventTypeError,
     LoopError as LoopError,
     RunCancelledError as RunCancelledError,
     RunDeclarationError as RunDeclarationError,
     RunError as RunError,
     RunUnknownError as RunUnknownError,
-    UnboundRequestError as UnboundRequestError,
 )
 from .events import (
     AgentMessageEvent as AgentMessageEvent,

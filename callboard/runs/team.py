@@ -26,8 +26,7 @@ from callboard.messages.chat import BaseChatMessage, HandoffMessage, StopMessage
 from callboard.messages.events import ToolCallExecutionEvent, ToolCallRequestEvent
 from callboard.models.types import RequestUsage
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local_run import Participant
-from callboard.teams.loop import SpeakerSelection
+from callboard.teams.loop import Participant, SpeakerSelection
 from callboard.tools.base import Tool
 from callboard.tools.function import FunctionTool
 
@@ -158,7 +157,7 @@ def _check_group(agents: Sequence[Participant], manager: GroupChatManager) -> No
 
 
 def _usual_manager(members: Sequence[Participant]) -> ChatManagerProtocol:
-    """Round robin; where somebody can hand over, whoever is handed over to."""
+    """Round robin; where an agent can hand over, the one that is handed over to."""
     return HandoffChatManager() if any(map(_hands_over, members)) else RoundRobinChatManager()
 
 
@@ -320,7 +319,7 @@ class RunMember(BaseChatAgent):
         await self._agent.on_reset(cancellation_token)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What the agent remembers."""
+        """The state of the agent."""
         return await self._agent.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -332,7 +331,7 @@ class RunMember(BaseChatAgent):
         self._agent.keep_context_in(messages)
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What the agent remembers beside it."""
+        """The memory of the agent beside it."""
         return await self._agent.save_beside_context()
 
     async def load_beside_context(self, state: Mapping[str, Any]) -> None:
@@ -379,7 +378,7 @@ TRANSFERRED: Final = "Transferred to {target}."
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What came of a call.
+    """Result of a call.
 
     Attributes:
         text: For the model.
@@ -396,7 +395,7 @@ Functions = Mapping[str, Callable[..., Awaitable[Any]]]
 
 
 def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> Functions:
-    """What an agent executes: the functions that were registered with it, for execution or for its model.
+    """Functions of an agent: those that were registered with it, for execution or for its model.
 
     AG2 has one agent to call a function and another one to execute it; an agent that runs alone does both.
 
@@ -467,7 +466,7 @@ IsOver = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class EndRule:
-    """Somebody whom a message may tell that the run is over.
+    """An agent that a message may tell that the run is over.
 
     Attributes:
         who: The name, for the reason.

@@ -19,7 +19,7 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import msgpack
 from pydantic_core import to_json
@@ -39,13 +39,10 @@ from callboard.errors import CannotAskError, InputExpiredError, InputWithdrawnEr
 from .errors import EventTooLargeError
 
 if TYPE_CHECKING:
-    from callboard.core.questions import CheckedQuestion
+    from callboard.core.people import Question
 
 
-T = TypeVar("T")
-
-
-class Recorder:
+class EffectRecorder:
     """The recorded results of one message at one agent.
 
     Args:
@@ -121,8 +118,11 @@ class Recorder:
         if self.questions is not None:
             self.questions.look()
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        """The answer of a person, or Suspended, see asking.py; `prefix` as for the names of steps."""
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        """The answer of a person, or Suspended, see Questions; `prefix` as for the names of steps."""
+        from callboard.core.people import Question  # few handlers ask, and jsonschema's part is large
+
+        question = Question.of(text, **how)
         if self._receipt is None or self._prefix:
             raise CannotAskError(
                 "it is a request to an agent whose handler waits, and can't wait longer than that one; "
@@ -232,7 +232,7 @@ class Noting(Protocol):
 
     stream: str
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> Sequence[Any]:
+    def asked(self, input_id: str, question: Question) -> Sequence[Any]:
         """Events that are written with a question, when it is asked first: all or nothing."""
         ...
 
@@ -289,7 +289,7 @@ class Questions:
         self.is_over = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str) -> T:
+    async def ask(self, question: Question, prefix: str) -> Any:
         """The answer; raises Suspended once there is nothing to do but to wait for it.
 
         Args:
@@ -314,7 +314,7 @@ class Questions:
         await self._note_end(inquiry.id)
         return _answer(question, inquiry.id, asked)
 
-    def _note(self, input_id: str, question: CheckedQuestion[T]) -> RunWrite | None:
+    def _note(self, input_id: str, question: Question) -> RunWrite | None:
         note = noting.get()
         if note is None:
             return None
@@ -342,7 +342,7 @@ class Questions:
         _let_end_quietly(asyncio.current_task())
         raise Suspended
 
-    def _inquiry(self, question: CheckedQuestion[T], prefix: str) -> Inquiry:
+    def _inquiry(self, question: Question, prefix: str) -> Inquiry:
         # Equal questions of two calls of a tool are apart, whichever of them comes first.
         around = prefix or "".join(f"{step}/" for step in steps_around.get()[-1:])
         name = around + (question.name or question.digest)
@@ -357,10 +357,10 @@ class Questions:
             "question": question.text,
             "schema": question.schema,
             **_lists(question),
-            "details": question.details,
+            "details": question.details_json,
         }
-        if question.default is not None:
-            fields["default"] = question.default
+        if question.default_json is not None:
+            fields["default"] = question.default_json
         timeout = None if question.timeout is None else max(1, int(question.timeout * 1000))
         agent = f"{self._agent_type}/{fields['key']}"
         # guard: every attempt asks the same
@@ -432,11 +432,11 @@ def _look_at_end(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _lists(question: CheckedQuestion[T]) -> dict[str, str]:
-    return {"choices": to_json(question.choices).decode(), "to": to_json(question.to).decode()}
+def _lists(question: Question) -> dict[str, str]:
+    return {"choices": to_json(question.choices or ()).decode(), "to": to_json(question.to).decode()}
 
 
-def _answer(question: CheckedQuestion[T], input_id: str, asked: Asked) -> T:
+def _answer(question: Question, input_id: str, asked: Asked) -> Any:
     if asked.status is InputStatus.WITHDRAWN:
         raise InputWithdrawnError(input_id)
     if asked.status is InputStatus.ANSWERED:

@@ -21,7 +21,7 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope, MessageContext, handling
 from callboard.errors import SettingValueError
 
-from .effects import PART, RUN, Recorder, id_in
+from .effects import PART, RUN, EffectRecorder, id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
@@ -162,13 +162,13 @@ class Execution:
         return self.receipt is not None and self.receipt.tries != b""
 
     @property
-    def _recorder(self) -> Recorder | None:
+    def _recorder(self) -> EffectRecorder | None:
         """What the handler records with, if it has looked at it."""
         context = self.context
         if isinstance(context, HandlerContext) and not context.is_recorded:
             return None
         recorder = context.recorder
-        return recorder if isinstance(recorder, Recorder) else None
+        return recorder if isinstance(recorder, EffectRecorder) else None
 
     def suspension(self) -> Suspend | None:
         """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
@@ -425,7 +425,7 @@ class HandlerContext(MessageContext):
         deadline = self._envelope.deadline
         return None if deadline is None else deadline / 1000
 
-    def _make_recorder(self) -> Recorder:
+    def _make_recorder(self) -> EffectRecorder:
         self.is_recorded = True
         envelope, delivery, around = self._envelope, self._delivery, self._around
         kept_with = delivery.envelope.id
@@ -433,7 +433,9 @@ class HandlerContext(MessageContext):
             prefix, run = "", envelope.run
         else:
             prefix, run = f"{envelope.id}:", None
-        return Recorder(around.transport, around.registry, self._agent_type, kept_with, delivery, prefix, run)
+        return EffectRecorder(
+            around.transport, around.registry, self._agent_type, kept_with, delivery, prefix, run
+        )
 
     def _make_run_id(self) -> str | None:
         run = self._envelope.run

@@ -12,8 +12,7 @@ from callboard.broker import AgentId
 from callboard.broker.ids import check_text
 from callboard.broker.redis.client.questions import InputStatus, Refusal
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.core.people import InputRequest
-from callboard.core.questions import as_json
+from callboard.core.people import InputRequest, as_json
 from callboard.errors import (
     InputAnsweredError,
     InputDamagedError,

@@ -153,7 +153,7 @@ async def allowed(
     Raises:
         CallRefusedError: It is not allowed; the model reads why.
         ApprovalRuleError: The rule failed, so that it is not known whether it has to be allowed.
-        NobodyAnswersError: Nobody can be asked here (a RuntimeError).
+        CannotAskError: Nobody can be asked here (a RuntimeError).
     """
     rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
     try:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.core.cancellation import CancellationToken, Suspended
-from callboard.core.context import MessageContext, OnceRecorder
+from callboard.core.context import MessageContext, Recorder
 from callboard.core.people import Question, ask_person
-from callboard.core.questions import Asking, CheckedQuestion
 from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, played, running_context, taping
@@ -188,7 +187,7 @@ async def run_tools(
         they are in the events.
 
     Raises:
-        NobodyAnswersError: A call has to be allowed, and nobody can be asked (a RuntimeError).
+        CannotAskError: A call has to be allowed, and nobody can be asked (a RuntimeError).
         asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
         FencedError: This worker has lost the message that it handles; another one has it.
         ServerUnavailableError: The server of the bus was lost.
@@ -379,16 +378,17 @@ def _context_of(step: NumberedStep) -> MessageContext:
 class _RecorderOfCall:
     """Records the steps of one call."""
 
-    recorder: OnceRecorder
+    recorder: Recorder
     prefix: str
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        if not isinstance(self.recorder, Asking):
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        ask = getattr(self.recorder, "ask", None)
+        if ask is None:
             raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
-        return await self.recorder.ask(question, self.prefix + prefix)
+        return await ask(text, prefix=self.prefix + prefix, **how)
 
 
 def _described(call: FunctionCall) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from callboard import (
 from callboard.broker.errors import FencedError, RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
 from callboard.broker.telemetry import Released, WaitsForAnswer, attach
-from callboard.core.questions import CheckedQuestion
+from callboard.core.people import Question
 from callboard.runtime.effects import PAUSE, noting
 from callboard.runtime.execution import usage_run
 from callboard.runtime.steps import running_context
@@ -592,7 +592,7 @@ class Shown:
 
     stream = "r1"
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Note]:
+    def asked(self, input_id: str, question: Question) -> list[Note]:
         return [Note(text=f"{question.text} {input_id}")]
 
     async def ended(self, input_id: str) -> None: ...

@@ -57,7 +57,7 @@ async def chosen(
     Raises:
         CommandFailed: There is none or more than one of that name, or the command line names none.
     """
-    from callboard.teams import RunNotFoundError, find_run
+    from callboard.teams import RunUnknownError, find_run
 
     # The id of a run may look like module:app; alone it is no app.
     target, rest = (None, names) if len(names) == 1 else split_names(names)
@@ -68,7 +68,7 @@ async def chosen(
     async with runs_at(target, url, namespace) as runtime:
         try:
             run = await find_run(runtime, rest[0])
-        except RunNotFoundError as error:
+        except RunUnknownError as error:
             raise CommandFailed(f"{error} `callboard runs list` shows them all", FAILED) from error
         yield runtime, run
 

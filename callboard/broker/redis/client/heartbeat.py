@@ -26,6 +26,7 @@ from typing import NamedTuple
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.library import library
+from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
 
 from . import keeper_process
@@ -106,10 +107,9 @@ class Heartbeat:
         self._stop.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.connect_timeout
-        pause = FIRST_PAUSE
-        while self._thread.is_alive() and loop.time() < deadline:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        while self._thread.is_alive() and loop.time() < deadline:  # noqa: ASYNC110 - a thread sets no event of a loop
+            await asyncio.sleep(backoff.pause())
 
     @property
     def connected_to(self) -> Endpoint | None:
