@@ -25,7 +25,7 @@ from callboard.groupchat.messages import (
 )
 from callboard.groupchat.selection import ThreadSelection
 from callboard.groupchat.transitions import SelectionContext
-from callboard.messages.chat import BaseChatMessage, MessageError
+from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
@@ -343,7 +343,7 @@ class PatternSelection(ThreadSelection):
         """Refuse a task that can't be read, or whose metadata can't.
 
         Raises:
-            MessageError: It is one (a ValueError).
+            GroupChatDeclarationError: It is one (a ValueError).
         """
         await super().check(messages, floor)
         for message in messages or ():
@@ -351,7 +351,9 @@ class PatternSelection(ThreadSelection):
                 take_over(ContextVariables(), message.metadata)
                 is_for(floor.team, message)
             except (TypeError, ValueError, RecursionError) as error:
-                raise MessageError(f"{unsent(message.source)} its metadata can't be read: {error}") from error
+                raise GroupChatDeclarationError(
+                    f"{unsent(message.source)} its metadata can't be read: {error}"
+                ) from error
 
     async def reset(self) -> None:
         """Nothing was said."""

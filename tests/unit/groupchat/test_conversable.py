@@ -16,7 +16,7 @@ from callboard.groupchat import (
     TransformMessages,
 )
 from callboard.memory.llm_messages import FunctionCall
-from callboard.messages import MessageError, StopMessage, TextMessage
+from callboard.messages import StopMessage, TextMessage
 from callboard.models import ReplayChatCompletionClient, SystemMessage, UserMessage
 from tests.helpers.group_chats import Scripted, an_agent, said
 
@@ -226,7 +226,7 @@ def test_what_an_agent_keeps(message: Any, kept: dict[str, Any]) -> None:
 
 
 def test_nothing_can_t_be_sent() -> None:
-    with pytest.raises(MessageError, match="neither a content nor a call"):
+    with pytest.raises(GroupChatDeclarationError, match="neither a content nor a call"):
         plain("a").send({"role": "user"}, plain("b"))
 
 
@@ -235,9 +235,9 @@ def test_last_messages() -> None:
     assert a.last_message() is None
     for other in (b, c):
         a.send("hi", other, request_reply=False, silent=True)
-    with pytest.raises(MessageError, match="several"):
+    with pytest.raises(GroupChatDeclarationError, match="several"):
         a.last_message()
-    with pytest.raises(MessageError, match="no conversation"):
+    with pytest.raises(GroupChatDeclarationError, match="no conversation"):
         b.last_message(c)
 
 
