@@ -23,7 +23,7 @@ PATTERN_MUTATIONS: Final = (
         "what a function that decides has changed is forgotten with the attempt that called it",
         "what a function that decides has changed is changed when its record is read",
         removed,
-        (f"{ONCE}[{{backend}}-leading-turn ends]",),
+        (f"{ONCE}[{{backend}}-bus_run-turn ends]",),
         quick=False,
     ),
     Mutation(
