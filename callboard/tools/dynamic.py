@@ -216,8 +216,8 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """Names of the tools whose words fit a text best, disabled ones among them, the best first; see `search`.
 
         Args:
-            query: Words to look for in names, descriptions and arguments, in all their forms; rare words count more, and
-                of everyday words also those that stand for them, such as rain for weather.
+            query: Words to look for in names, descriptions and arguments, in all their forms; rare words count more. A
+                word of the same meaning is not found: that takes an embedder.
             limit: The most that are returned.
 
         Returns:
