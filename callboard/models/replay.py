@@ -241,13 +241,13 @@ class ReplayChatCompletionClient(RequestClient, Component[ReplayChatCompletionCl
 async def _resolved(answer: Answer, messages: Sequence[LLMMessage]) -> Resolved:
     """The answer after its delays and functions. An error is raised."""
     while True:
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, str | CreateResult | Streamed):
+            return answer
         if isinstance(answer, Delayed):
             await asyncio.sleep(answer.seconds)
             answer = answer.answer
-        elif isinstance(answer, Exception):
-            raise answer
-        elif isinstance(answer, str | CreateResult | Streamed):
-            return answer
         elif callable(answer):
             made = answer(messages)
             answer = await made if inspect.isawaitable(made) else made

@@ -417,11 +417,11 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                 assembler, has_said = Assembler(), False
                 arguments = chat.stream_arguments(include_usage)
                 log_stream_start(arguments)
-                async with aclosing(self._streamed(arguments, assembler, tally, token)) as pieces:
+                chunks = self._whole_stream(arguments, assembler, tally, token)
+                async with aclosing(_pieces(chunks, assembler, chat.streams_text)) as pieces:
                     async for piece in pieces:
-                        if chat.streams_text:
-                            has_said = True
-                            yield piece
+                        has_said = True
+                        yield piece
                 answer = assembler.answer()
                 tally.add(answer)
                 reading = chat.read(answer)
@@ -436,21 +436,20 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                 yield result.content
         yield result
 
-    async def _streamed(
+    async def _whole_stream(
         self,
         arguments: Mapping[str, Any],
         assembler: Assembler,
         tally: Tally,
         token: CancellationToken | None,
-    ) -> AsyncGenerator[str, None]:
-        """The pieces of one answer, which the assembler puts together."""
+    ) -> AsyncGenerator[WireAnswer, None]:
+        """The chunks of one answer, to its end; of one that breaks off it counts what the assembler got."""
         is_whole = False
         try:
             chunks = self._retries.stream(lambda: self._chunks(arguments, tally, token), token)
             async with aclosing(chunks):
                 async for chunk in chunks:
-                    for piece in assembler.add(chunk):
-                        yield piece
+                    yield chunk
             if not assembler.is_complete:
                 raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
             is_whole = True
@@ -576,6 +575,17 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 async def _ended_by(token: CancellationToken | None, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What `ask()` returns, which ends when the token is cancelled."""
     return await cancellable(ask(), token)
+
+
+async def _pieces(
+    chunks: AsyncGenerator[WireAnswer, None], assembler: Assembler, are_shown: bool
+) -> AsyncGenerator[str, None]:
+    """Put the chunks of an answer together, and pass its text on meanwhile if it is to be shown."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            for piece in assembler.add(chunk):
+                if are_shown:
+                    yield piece
 
 
 class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):
