@@ -25,7 +25,7 @@ from callboard.runtime.execution import (
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError, charged
 from .info import DEFAULTS, ModelSettings, Price, price_of
-from .stores import InMemoryStore, Limit, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
+from .stores import Limit, LocalStore, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
 from .types import CreateResult, RequestUsage, RunUsage, Spent
 
 TOTAL = "total"
@@ -63,7 +63,7 @@ class UsageLedger:
         settings: prices, and how long amounts are kept.
 
     Args:
-        store: keeps the sums; an InMemoryStore for this process, a RedisStore or RuntimeStore for all processes together.
+        store: keeps the sums; a LocalStore for this process, a RedisStore or RuntimeStore for all processes together.
         settings: see above.
     """
 
@@ -72,7 +72,7 @@ class UsageLedger:
         store: Store | None = None,
         settings: ModelSettings = DEFAULTS,
     ) -> None:
-        self.store = store or InMemoryStore()
+        self.store = store or LocalStore()
         self.settings = settings
 
     def price(self, model: str) -> Price | None:

@@ -16,7 +16,7 @@ from callboard.runtime.steps import MOST_TEXT, NumberedStep, is_played, is_taped
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .budget import in_run
-from .cache import pieces_of
+from .cache import RecordedAnswer
 from .errors import BadResponseError, NotAModelClientError
 from .types import CreateResult
 
@@ -132,10 +132,8 @@ class RecordedChatCompletionClient(
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
         note_answer(request, result)
-        if not has_piece:
-            for piece in pieces_of(result):
-                yield piece
-        yield result
+        for again in [result] if has_piece else RecordedAnswer(result=result).items():
+            yield again
 
     async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
         async with aclosing(_items(request, self.client)) as items:
@@ -181,10 +179,8 @@ async def _items(
 ) -> AsyncGenerator[str | CreateResult, None]:
     """The stream of a client, metered in a run; or the recorded answer."""
     if is_played():
-        result = play(request)
-        for piece in pieces_of(result):
-            yield piece
-        yield result
+        for again in RecordedAnswer(result=play(request)).items():
+            yield again
         return
     async with aclosing(request.create_stream(in_run(client))) as items:
         async for item in items:

@@ -26,7 +26,7 @@ from callboard.core.cancellation import CancellationToken
 from callboard.messages.chat import BaseChatMessage
 from callboard.models.budget import UsageLedger, counted_here, store_of_run
 from callboard.models.errors import BudgetExceededError
-from callboard.models.stores import InMemoryStore, Store
+from callboard.models.stores import LocalStore, Store
 from callboard.runtime.effects import names_in, within
 from callboard.runtime.execution import in_run_path, run_path, speaker, speaking_as
 
@@ -247,7 +247,7 @@ class ConversationHere:
         self._gate = asyncio.Event()
         self._gate.set()
         self._is_running = False
-        self._store = InMemoryStore()
+        self._store = LocalStore()
 
     async def run_stream(
         self,

@@ -12,7 +12,7 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.models import (
     Budget,
     CreateResult,
-    InMemoryStore,
+    LocalStore,
     MeteredChatCompletionClient,
     ModelSettings,
     Price,
@@ -128,7 +128,7 @@ async def test_every_agent_has_its_own_budget_and_one_by_name_a_smaller_one() ->
 
 async def test_requests_at_once_stay_within_the_budget_together() -> None:
     """Also those of several clients, as several processes have them, with one store."""
-    store = InMemoryStore()
+    store = LocalStore()
     go_on = asyncio.Event()
 
     async def slowly(messages: Sequence[LLMMessage]) -> str:
