@@ -238,7 +238,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
     Raises:
         AgentNameError: The name is no identifier (a ValueError).
         AssistantSettingError: Something does not fit together, or the model can't do it (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
         NotAMemoryError: `memory` is no list of memories (a TypeError).
         NotAModelClientError: `model_client` is none (a TypeError).
     """
@@ -476,7 +476,7 @@ def workbenches_of(
 
     Raises:
         AssistantSettingError: There are tools beside them (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
     """
     if given is not None and tools:
         raise AssistantSettingError("Tools cannot be used with a workbench.")

@@ -24,7 +24,7 @@ from callboard.errors import InputValueError, InputWithdrawnError
 from callboard.foundation.texts import read_json
 
 from .call import AskedCall
-from .errors import ApprovalRuleError, CallRefusedError
+from .errors import CallRefusedError
 
 # What `_read` below understands, as a part of a JSON schema.
 SAID: Final = {"type": "string", "pattern": r"^\s*([Yy]([Ee][Ss])?|[Nn][Oo]?(\s*:[\s\S]*)?)\s*$"}
@@ -32,6 +32,7 @@ YES: Final = frozenset({"yes", "y"})
 NO: Final = frozenset({"no", "n"})
 SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
 KIND: Final = "tool_approval"
+FORBIDDEN: Final = "a person has not allowed it"
 WITHDRAWN: Final = "the question was withdrawn before anybody had answered"
 
 
@@ -151,8 +152,8 @@ async def allowed(
         token: Ends the wait.
 
     Raises:
-        CallRefusedError: It is not allowed; the model reads why.
-        ApprovalRuleError: The rule failed, so that it is not known whether it has to be allowed.
+        CallRefusedError: It is not allowed, or the rule failed, so that it is not known whether it has to be; the
+            model reads why.
         NobodyAnswersError: Nobody can be asked here (a RuntimeError).
     """
     rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
@@ -160,15 +161,16 @@ async def allowed(
         applies = await rule.applies_to(arguments)
     except Exception as error:
         # guard: a call is not made where it is not known whether it has to be allowed
-        raise ApprovalRuleError(asked.name, f"{type(error).__name__}: {error}") from error
+        reason = "whether a person has to allow it with these arguments can't be told"
+        raise CallRefusedError(asked.name, f"{reason}: {type(error).__name__}: {error}") from error
     if not applies:
         return asked
     try:
         answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
     except InputWithdrawnError:
-        raise CallRefusedError(asked.name, WITHDRAWN) from None
+        raise CallRefusedError(asked.name, f"{FORBIDDEN}: {WITHDRAWN}") from None
     if not answer.approved:
-        raise CallRefusedError(asked.name, answer.reason)
+        raise CallRefusedError(asked.name, f"{FORBIDDEN}: {answer.reason}" if answer.reason else FORBIDDEN)
     # guard: what runs is what a person was shown, or wrote
     return replace(asked, arguments=arguments if answer.arguments is None else answer.arguments)
 
