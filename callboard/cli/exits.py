@@ -62,7 +62,7 @@ def code_of(error: BaseException, command: str = "") -> int:
     )
     from callboard.broker.redis.embedded import ServerStartError
     from callboard.errors import DeclarationError, UnheardError
-    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
+    from callboard.memory.errors import MemoryValueError, StoreUnavailableError
     from callboard.process.loader import LoadingError
     from callboard.process.supervisor import UnfitError
     from callboard.process.worker import UNFIT, MaxMemoryTooLowError
@@ -90,8 +90,7 @@ def code_of(error: BaseException, command: str = "") -> int:
         | SettingsError
         | LoadingError
         | DeclarationError
-        | MemorySettingError
-        | FilterError,
+        | MemoryValueError,
     ):
         return BAD_USE
     return FAILED

@@ -18,7 +18,7 @@ from typing import (
     runtime_checkable,
 )
 
-from .errors import EmbeddingError
+from .errors import model_failed
 
 __all__ = []
 
@@ -72,7 +72,7 @@ class Embedder(Protocol):
             float32, shape (len(texts), dimension), each row of length 1.
 
         Raises:
-            EmbeddingError: the model failed.
+            MemoryFailedError: the model failed.
         """
         ...
 
@@ -86,7 +86,7 @@ def as_vectors(rows: Any, count: int, model: EmbeddingModel) -> Vectors:
         model: The model that returned them.
 
     Raises:
-        EmbeddingError: there are more or fewer, they have another dimension, or one is not finite.
+        MemoryFailedError: there are more or fewer, they have another dimension, or one is not finite.
     """
     import numpy as np
 
@@ -95,9 +95,9 @@ def as_vectors(rows: Any, count: int, model: EmbeddingModel) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.shape != (count, model.dimension):
         wanted = (count, model.dimension)
-        raise EmbeddingError(model.name, f"it returned the shape {vectors.shape} instead of {wanted}")
+        raise model_failed(model.name, f"it returned the shape {vectors.shape} instead of {wanted}")
     if not np.isfinite(vectors).all():
-        raise EmbeddingError(model.name, "it returned numbers that are not finite")
+        raise model_failed(model.name, "it returned numbers that are not finite")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Vectors = vectors / np.maximum(lengths, 1e-12)
     return scaled

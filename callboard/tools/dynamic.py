@@ -233,7 +233,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
             limit: The most that are returned.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         return (await self._found(query, self.tools))[:limit]
 
@@ -257,7 +257,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """As `get_tools_for_context`, with the ranking of `search`.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         enabled = self.enabled_tools
         if len(enabled) <= limit:

@@ -170,7 +170,7 @@ class ToolVectors:
         """Names of all the tools, those that are closest to a text in meaning first.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         await self._learn({schema["name"]: text_of(schema) for schema in schemas})
         (asked,) = await self._embedder.embed([query])
