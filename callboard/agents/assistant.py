@@ -240,7 +240,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         AssistantSettingError: Something does not fit together, or the model can't do it (a ValueError).
         ToolDeclarationError: Two tools have one name (a ValueError).
         NotAMemoryError: `memory` is no list of memories (a TypeError).
-        NotAModelClientError: `model_client` is none (a TypeError).
+        BadRequestError: `model_client` is none (a TypeError).
     """
 
     component_config_schema = AssistantAgentConfig

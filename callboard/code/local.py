@@ -22,13 +22,12 @@ from callboard.foundation.component import Component
 from callboard.foundation.texts import printable
 
 from . import process
-from .base import CodeBlock, CodeExecutor, CommandLineCodeResult, FunctionsError
+from .base import CodeBlock, CodeError, CodeExecutor, CommandLineCodeResult, FunctionsError
 from .functions import Function, build_python_functions_file, install, packages_of, to_stub
 from .process import Confinement, Measure, detect
 from .workspace import (
     NAMES,
     PACKAGES,
-    OutsideError,
     WorkFolder,
     delete,
     environment,
@@ -358,7 +357,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
             return 1, f"\n{language.name} is not installed"
         try:
             files.append(write_code(folder, block.code, named_file(block.code, folder), language.suffix))
-        except OutsideError:
+        except CodeError:
             return 1, "\nFilename is not in the workspace"
         command = [program, *language.options, str(folder / files[-1])]
         environ = environment(folder, self._virtual_env, self._env)

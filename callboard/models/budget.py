@@ -23,12 +23,13 @@ from callboard.runtime.execution import (
 )
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
-from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError, charged
+from .errors import BadRequestError, BudgetExceededError, BudgetHeldError, ModelError, charged
 from .info import DEFAULTS, ModelSettings, Price, price_of
 from .stores import Limit, LocalStore, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
 from .types import CreateResult, RequestUsage, RunUsage, Spent
 
 TOTAL = "total"
+NO_PRICE: Final = "its price is not known: add it to the prices, or set a limit in tokens"
 
 
 def scopes(client: str) -> tuple[str, ...]:
@@ -311,7 +312,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
 
         Raises:
             BudgetExceededError: a budget that covers it has less left; BudgetHeldError: until other requests end.
-            UnknownPriceError: one of them is in money, and the model's price is not known.
+            BadRequestError: one of them is in money, and the model's price is not known.
         """
         where, hold_id, draft = self._scopes(), new_hold_id(), _Draft()
         try:
@@ -338,7 +339,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     def _most(self, request: ModelRequest, in_money: bool) -> Spent:
         price = self.ledger.price(self.model)
         if in_money and price is None:
-            raise UnknownPriceError(self.model)
+            raise BadRequestError(self.model, NO_PRICE)
         limits = [request.extra_create_args.get(name) for name in LIMITS_OF_ANSWERS]
         given = [limit for limit in (*limits, self.client.max_completion_tokens) if isinstance(limit, int)]
         longest = given[0] if given else self.ledger.settings.assumed_completion_tokens
@@ -352,7 +353,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     async def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
         scope, unit, limit, used = refused
         if unit == "usd" and self.ledger.price(self.model) is None:
-            raise UnknownPriceError(self.model)
+            raise BadRequestError(self.model, NO_PRICE)
         in_money = unit == "usd"
         needed, spent = most.usd if in_money else most.tokens, await self.ledger.spent(scope)
         has_room = (spent.usd if in_money else spent.tokens) + needed <= limit

@@ -17,7 +17,7 @@ from callboard.runtime.steps import MOST_TEXT, NumberedStep, is_played, is_taped
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .budget import in_run
 from .cache import RecordedAnswer
-from .errors import BadResponseError, NotAModelClientError
+from .errors import BadRequestError, BadResponseError
 from .types import CreateResult
 
 MESSAGE_DIGITS: Final = 12  # of a message's hash
@@ -159,12 +159,13 @@ def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
     """The client whose answers are recorded inside a handler of the bus; elsewhere it is as without.
 
     Raises:
-        NotAModelClientError: It is no client, such as the name of a model (a TypeError).
+        BadRequestError: It is no client, such as the name of a model (a TypeError).
     """
     if isinstance(client, RecordedChatCompletionClient):
         return client
     if isinstance(client, type) or not hasattr(client, "create"):
-        raise NotAModelClientError(repr(client))
+        advice = "give an object, such as OpenAIChatCompletionClient(model='gpt-4o')"
+        raise BadRequestError(repr(client), f"it is no model client: {advice}")
     # guard: what a model answers an agent or a team is recorded before it is used
     return RecordedChatCompletionClient(client)
 

@@ -203,28 +203,18 @@ class ServerAnswer:
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
 
 
-class ReportedError(Exception):
-    """An error that came with status 200 (OpenRouter does that)."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, message)
-        self.code = code
-        self.message = message
-
-
-def whole_answer(body: bytes | str) -> ServerAnswer | None:
+def whole_answer(body: bytes | str) -> ServerAnswer | WireError | None:
     """Read the body of a response.
 
     Returns:
-        The first choice; None when there is none.
+        The first choice, or the error that came in its place; None when there is neither.
 
     Raises:
         pydantic.ValidationError: it is no JSON, or no answer of a chat.
-        ReportedError: it is an error.
     """
     read = WireAnswer.model_validate_json(body)
     if read.error is not None:
-        raise ReportedError(str(read.error.code), read.error.message or "no reason given")
+        return read.error
     for choice in read.choices or ():
         return _of_choice(choice, read.usage)
     return None

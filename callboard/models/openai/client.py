@@ -31,17 +31,17 @@ from callboard.memory.cancelling import cancellable, cancellable_items
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models.base import CreateOptions, ModelRequest, RequestClient, Tools
 from callboard.models.errors import (
+    BadRequestError,
     BadResponseError,
     ModelConnectionError,
     ModelError,
     ModelTimeoutError,
-    UnsupportedFeatureError,
     charge,
 )
 from callboard.models.info import ModelCapabilities, ModelInfo, known_model
 from callboard.models.types import CreateResult, ModelFamily, RequestUsage
 
-from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, charged_in, whole_answer
+from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, WireError, charged_in, whole_answer
 from .chat_request import ChatRequest, Transformer
 from .connection import NO_KEY, OPENAI_ADDRESS, VENDORS, Session, connection_of
 from .settings import (
@@ -85,7 +85,7 @@ class Tally:
         """Count an answer, whatever becomes of it."""
         self.used += answer.usage
 
-    def read(self, body: bytes) -> ServerAnswer | None:
+    def read(self, body: bytes) -> ServerAnswer | WireError | None:
         """The answer in a body, counted also when it can't be read; see `whole_answer`."""
         self.used += charged_in(body)
         return whole_answer(body)
@@ -336,7 +336,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         AuthenticationError: there is no key for a server that needs one.
         BadRequestError: an option or argument that there is not.
         SettingValueError: a value that can't work.
-        UnknownModelError: nothing is known of the model, and there is no model_info.
+        ModelNotFoundError: nothing is known of the model, and there is no model_info.
     """
 
     component_config_schema = OpenAIClientConfigurationConfigModel
@@ -374,7 +374,10 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         client = await self._session.opened()
         with tally.asking(chat.arguments), self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)
-            return tally.read(response.content)
+            answer = tally.read(response.content)
+            if isinstance(answer, WireError):
+                raise self._session.reported(answer)
+            return answer
 
     @contextmanager
     def _tallied(self) -> Iterator[Tally]:
@@ -512,14 +515,14 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         """Tokens that the context has left beyond a request.
 
         Raises:
-            UnsupportedFeatureError: how long the model's context is, is not known.
+            BadRequestError: how long the model's context is, is not known.
         """
         limit = self._token_limit
         if limit is None:
             known = known_model(self.model)
             if known is None:
                 reason = "the length of its context is not known: give the client token_limit"
-                raise UnsupportedFeatureError(self.model, reason)
+                raise BadRequestError(self.model, reason)
             limit = known.context
         return limit - self.count_tokens(messages, tools=tools)
 

@@ -22,7 +22,7 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 from callboard.models.base import ModelRequest, ToolLike, Tools
-from callboard.models.errors import BadRequestError, BadResponseError, UnsupportedFeatureError
+from callboard.models.errors import BadRequestError, BadResponseError
 
 from .answer import FENCED, is_name, make_call, without_fence
 from .settings import OpenAISettings
@@ -339,15 +339,14 @@ class ToolOffer:
         """The offer of a request.
 
         Raises:
-            BadRequestError: its tools and its choice do not fit together.
-            UnsupportedFeatureError: the model takes no tools.
+            BadRequestError: its tools and its choice do not fit together, or the model takes no tools.
         """
         model, choice = settings.model, request.tool_choice
         tools = tool_schemas(request.tools, model)
         names = tuple(tool["name"] for tool in tools)
         if tools and not settings.info["function_calling"] and settings.tool_mode == "native":
             reason = "it takes no tools (model_info['function_calling']); tool_mode='schema' offers them through a schema"
-            raise UnsupportedFeatureError(model, reason)
+            raise BadRequestError(model, reason)
         if not isinstance(choice, str):
             if choice.name not in names:
                 raise BadRequestError(model, f"tool_choice is {choice.name!r}, which is not among the tools")

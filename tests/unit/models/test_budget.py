@@ -22,7 +22,7 @@ from callboard.models import (
     UsageLedger,
     usage_run,
 )
-from callboard.models.errors import BudgetExceededError, ModelConnectionError, UnknownPriceError
+from callboard.models.errors import BadRequestError, BudgetExceededError, ModelConnectionError
 from callboard.models.replay import Answer
 
 from .asking import HELLO, result, stream_of
@@ -96,7 +96,7 @@ async def test_a_budget_in_money() -> None:
 
 
 async def test_a_budget_in_money_needs_a_price() -> None:
-    with pytest.raises(UnknownPriceError, match="add it to the prices"):
+    with pytest.raises(BadRequestError, match="add it to the prices"):
         await metered(["one"], Budget(usd=1.0), model="unheard of").create(HELLO)
 
 
