@@ -79,7 +79,7 @@ class CodeLimits:
 
 
 class LocalCommandLineCodeExecutorConfig(BaseModel):
-    """What a `LocalCommandLineCodeExecutor` is made with; what AutoGen's has not comes last.
+    """Arguments of a `LocalCommandLineCodeExecutor`; those that AutoGen's has not come last.
 
     Attributes:
         timeout: Seconds for each block.
@@ -243,7 +243,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
 
     @property
     def confinement(self) -> Confinement:
-        """What is in force while code runs. Known from `start` on, or from the first block.
+        """Measures in force while code runs. Known from `start` on, or from the first block.
 
         Raises:
             OutsideContextError: It is not known yet (a RuntimeError).

@@ -293,7 +293,7 @@ class BatchingEmbedder:
         embedder: Makes the vectors.
 
     Attributes:
-        queries: The same embedder for whoever can't wait.
+        queries: The same embedder for calls that can't wait.
     """
 
     def __init__(self, embedder: Embedder) -> None:

@@ -309,7 +309,7 @@ def _shape(folder: Path) -> BertShape:
     return BertShape(config["num_hidden_layers"], config["num_attention_heads"], config["layer_norm_eps"])
 
 
-LONGEST_KNOWN: Final = 1_000_000  # tokens; libraries have huge numbers that mean that nobody knows
+LONGEST_KNOWN: Final = 1_000_000  # tokens; libraries have huge numbers that mean "not known"
 
 
 class SentenceTransformerEmbedder(LocalEmbedder):

@@ -143,13 +143,13 @@ class UsageLedger:
             where: the scopes.
             hold_id: names the hold.
             spent: what was used.
-            model: in scopes of runs it counts for this model and whoever asked it, too; "": it does not.
+            model: in scopes of runs it counts for this model and the agent that asked it, too; "": it does not.
         """
         part = f"{speaker()} {model}" if model else ""
         await self.store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds, part)
 
     async def of_run(self, name: str) -> RunUsage:
-        """What a run has used, by agent and by model.
+        """Usage of a run, by agent and by model.
 
         Args:
             name: of the run, as in `usage_run`.
@@ -209,7 +209,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Draft:
-    """What a request used, as far as is known by now.
+    """Usage of a request, as far as is known by now.
 
     Attributes:
         used: tokens.
@@ -293,7 +293,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                 raise
 
     def _of_pieces(self, request: ModelRequest, said: Sequence[str]) -> RequestUsage:
-        """What pieces of an answer cost; servers send about one token in a piece."""
+        """Cost of the pieces of an answer; servers send about one token in a piece."""
         return RequestUsage(self._tokens_of(request), len(said)) if said else NOTHING
 
     def _estimate(self, request: ModelRequest, result: CreateResult) -> RequestUsage:
@@ -326,7 +326,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
             await self.ledger.settle(where, hold_id, spent, self.model)
 
     def _scopes(self) -> tuple[str, ...]:
-        """What a request counts for."""
+        """The scopes that a request counts for."""
         return scopes(self.name)
 
     async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:

@@ -139,7 +139,7 @@ class AuthenticationError(ModelError):
 
     @property
     def ending(self) -> str:
-        """What to do, unless it was not the server that refused: then the reason says it."""
+        """The hint, unless it was not the server that refused: then the reason says what to do."""
         return "" if self.status is None else super().ending
 
 
@@ -157,7 +157,7 @@ class ModelNotFoundError(ModelError, ValueError):
 
     @property
     def ending(self) -> str:
-        """What to do, unless it was not the server that did not know it: then the reason says it."""
+        """The hint, unless it was not the server that did not know it: then the reason says what to do."""
         return "" if self.status is None else super().ending
 
 

@@ -36,7 +36,7 @@ def play(request: ModelRequest) -> CreateResult:
 
 
 def note_answer(request: ModelRequest, result: CreateResult) -> None:
-    """Note an answer, if somebody records."""
+    """Note an answer on the tape, if there is one."""
     if is_taped():
         note("model", described(request), result.model_dump(mode="json"))
 
@@ -171,7 +171,7 @@ def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
 
 
 def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """The client that was given, for a config: whoever is made of it records the answers again."""
+    """The client that was given, for a config: an agent that is made of it records the answers again."""
     return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 

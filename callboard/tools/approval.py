@@ -76,7 +76,7 @@ def said_or(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class Approval(Consent):
-    """What a person says about a call. As a text it may also be the arguments with which the call is to be made, as JSON.
+    """A person's decision on a call. As a text it may also be the arguments with which the call is to be made, as JSON.
 
     Attributes:
         arguments: The call is made with these instead of the model's; None: with the model's.
@@ -103,7 +103,7 @@ class ApprovalRule:
         when: Always or never, or a function of the arguments. One that fails is an error that the model reads, and the
             call is not made.
         by: Who may allow it; empty: anybody who may answer questions.
-        timeout: Seconds after which a call that nobody has answered is refused; None: it waits.
+        timeout: Seconds after which a call without an answer is refused; None: it waits.
     """
 
     when: bool | When = True
@@ -129,7 +129,7 @@ async or not, says so; or a rule that also says by whom."""
 
 
 def rule_of(needs_approval: NeedsApproval) -> ApprovalRule:
-    """What is given, as a rule."""
+    """A rule for whatever says when calls need approval."""
     return needs_approval if isinstance(needs_approval, ApprovalRule) else ApprovalRule(when=needs_approval)
 
 
@@ -217,7 +217,7 @@ CONSENT: Final = "guardrail"
 def answer_of(
     text: str, input_id: str, choices: Sequence[str], schema: Mapping[str, Any], details: Mapping[str, Any]
 ) -> Any:
-    """What somebody has typed, as plain data that answers a question.
+    """A typed answer to a question, as plain data.
 
     For an approval: yes, no, no: and the reason, or other arguments as a JSON object. Where there are choices: one of
     them, or its number. Where text is asked for: the text. Else JSON.
@@ -259,7 +259,7 @@ def _consent(text: str, input_id: str, kind: type[Consent]) -> Any:
 
 
 def how_to_answer(choices: Sequence[str], schema: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    """What can be typed, in a few words."""
+    """The answers that can be typed, in a few words."""
     kind = details.get("kind")
     if kind in (KIND, CONSENT):
         return "yes, no, no: the reason" + (", or other arguments as JSON" if kind == KIND else "")

@@ -247,7 +247,7 @@ OLD: Final = "cp1252"  # what texts of servers that name no character set are in
 
 
 def read_answer(body: bytes, media_type: str, charset: str | None) -> str | Image:
-    """What an answer holds.
+    """The content of an answer.
 
     Args:
         body: Its bytes.
@@ -560,7 +560,7 @@ def _read(body: bytes, response: httpx2.Response) -> str | Image:
 
 
 def _said(body: bytes, response: httpx2.Response) -> str:
-    """What the model is shown of the body of an error."""
+    """The part of an error's body that the model is shown."""
     try:
         found = _read(body, response)
     except HttpToolError:

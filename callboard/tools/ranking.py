@@ -116,7 +116,7 @@ def rank(query: str, schemas: Sequence[ToolSchema]) -> list[str]:
 
 
 def text_of(schema: ToolSchema) -> str:
-    """What a tool is, as one text for an embedder."""
+    """Name, description and arguments of a tool as one text, for an embedder."""
     described = [f"{name}: {part}" for name, part in _parameters(schema)]
     return ". ".join([schema["name"].replace("_", " "), schema.get("description", ""), *described])
 
@@ -141,7 +141,7 @@ def _parameters(schema: ToolSchema) -> Iterator[tuple[str, str]]:
 
 
 def _saturated(count: int, length: float) -> float:
-    """What a word counts that is in a tool so often; `length`: of the tool's text, 1 for an average one."""
+    """Weight of a word that is in a tool so often; `length`: of the tool's text, 1 for an average one."""
     held_back = 1 - LENGTH + LENGTH * length
     return count * (SATURATION + 1) / (count + SATURATION * held_back)
 

@@ -352,7 +352,7 @@ class _Answer:
         return self.limits.within(result)
 
     async def _items(self, asked: AskedCall, token: CancellationToken) -> AsyncGenerator[Any, None]:
-        """What the workbench says; what it raises becomes a result. Workbenches of users may raise anything."""
+        """Items from the workbench; an error of it becomes a result. Workbenches of users may raise anything."""
         given = (asked.name, asked.arguments, token, asked.call_id)
         try:
             if self.on_event is None or not isinstance(self.workbench, StreamWorkbench):
@@ -401,7 +401,7 @@ def _described(call: FunctionCall) -> dict[str, Any]:
 
 
 async def _together(works: Mapping[object, Coroutine[Any, Any, ToolResult]]) -> dict[object, ToolResult]:
-    """What all of them return; when one raises, the others are ended first."""
+    """Results of all of them; when one raises, the others are ended first."""
     tasks = [asyncio.ensure_future(work) for work in works.values()]
     try:
         return dict(zip(works, await asyncio.gather(*tasks), strict=True))

@@ -117,7 +117,7 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
     """
     schema: dict[str, Any] = model.model_json_schema(schema_generator=_Generator)
     for name, part in schema.get("$defs", {}).items():
-        # The name of a class; a title that somebody wrote stays.
+        # The name of a class; a title that was written by hand stays.
         if name.endswith(part.get("title", "\0")):
             del part["title"]
     return to_parameters(schema, tool, strict=strict)

@@ -158,7 +158,7 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, FencedError, ServerUnavailableError)
-"""Errors that are no result: whoever waits for the tool has gone, or can't use or keep what it returns."""
+"""Errors that are no result: the caller has gone, or can't use or keep what the tool returns."""
 
 
 class CallingWorkbench(Workbench):
@@ -182,7 +182,7 @@ class CallingWorkbench(Workbench):
         """
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the tool itself says; see `Workbench.approval_of`."""
+        """The tool's own setting; see `Workbench.approval_of`."""
         try:
             return needs_approval_of(self._find(name))
         except ToolError:
@@ -193,7 +193,7 @@ class CallingWorkbench(Workbench):
 
         Raises:
             UnknownToolError: There is none (a LookupError).
-            CallRefusedError: A person has to allow the call, and nobody was asked.
+            CallRefusedError: A person has to allow the call, and none was asked.
         """
         tool = self._find(asked.name)
         # guard: a tool whose calls have to be allowed is called by nobody who has not asked
@@ -515,7 +515,7 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         return tool
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the tool itself says, also of one that runs elsewhere; see `Workbench.approval_of`."""
+        """The tool's own setting, also of one that runs elsewhere; see `Workbench.approval_of`."""
         tool = self._given_tools.get(self._overrides.own_name(name))
         return False if tool is None else needs_approval_of(tool)
 

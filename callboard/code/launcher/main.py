@@ -145,7 +145,7 @@ def _keep(plan: LaunchPlan, launcher: int) -> int:
 
 
 def _reap_program(child: int) -> int | None:
-    """Take away whoever ended; the exit code of this child if it was among them."""
+    """Take away the processes that have ended; the exit code of this child if it was among them."""
     found = None
     try:
         while True:

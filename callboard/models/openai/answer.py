@@ -19,7 +19,7 @@ from callboard.memory.llm_messages import FunctionCall
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
 LONGEST_NAME: Final = 64  # characters
-MOST_TOKENS: Final = 10**9  # more of them nobody reads or writes for one request
+MOST_TOKENS: Final = 10**9  # no request reads or writes more
 ALLOWED: Final = re.compile(r"[a-zA-Z0-9_-]+")
 OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -122,7 +122,7 @@ Usage: TypeAlias = Annotated[WireUsage | None, BeforeValidator(_table)]
 
 
 class WireCharge(_Wire):
-    """What was used, of an answer that can't be read otherwise."""
+    """Usage in an answer that can't be read otherwise."""
 
     usage: Usage = None
 

@@ -364,7 +364,7 @@ REPLY_SCHEMA_NAME: Final = "reply"
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """What an answer means.
+    """The meaning of an answer.
 
     Attributes:
         result: as the caller gets it, be it an error.

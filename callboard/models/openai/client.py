@@ -576,7 +576,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 
 
 async def _ended_by(token: CancellationToken | None, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `ask()` returns, which ends when the token is cancelled."""
+    """The result of `ask()`, which ends when the token is cancelled."""
     return await cancellable(ask(), token)
 
 

@@ -301,7 +301,7 @@ def _of_status(model: str, address: str, secret: str | None, error: openai.APISt
 
 
 def _said(error: openai.APIStatusError) -> str:
-    """What the server said, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
+    """The server's words, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
     body = error.body if isinstance(error.body, Mapping) else {}
     said = body.get("message") or body.get("detail")
     if said and isinstance(said, str):

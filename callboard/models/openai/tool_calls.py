@@ -201,7 +201,7 @@ def call_as_text(call: FunctionCall) -> str:
 
 
 def loaded(arguments: str) -> Any:
-    """What arguments say; the text itself where it is no JSON."""
+    """Arguments as data; the text itself where it is no JSON."""
     try:
         return read_json(arguments)
     except ValueError:
@@ -321,7 +321,7 @@ ToolSchemas = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """What a request offers.
+    """Tools that a request offers.
 
     Attributes:
         tools: all tools, as ToolSchemas.
@@ -460,7 +460,7 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class KnownCalls:
-    """What a conversation says about calls.
+    """Calls and results that a conversation holds.
 
     Attributes:
         known: names of tools that the model knows of: those of this request, and those that it called before.
@@ -472,7 +472,7 @@ class KnownCalls:
 
     @classmethod
     def of(cls, messages: Sequence[LLMMessage], tools: Sequence[Mapping[str, Any]]) -> KnownCalls:
-        """What these messages say."""
+        """Calls and results of these messages."""
         calls = [call for message in messages for call in _calls_of(message)]
         known = frozenset({tool["name"] for tool in tools} | {call.name for call in calls})
         asked = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)
