@@ -114,7 +114,7 @@ class ChatCompletionContextState(BaseModel):
     messages: list[LLMMessage] = Field(default_factory=list)
 
 
-class Mark(NamedTuple):
+class ContextMark(NamedTuple):
     """A place in a conversation to which a context can go back.
 
     Attributes:
@@ -178,11 +178,11 @@ class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
 
     # For agents: turns that fail, and conversations that are kept elsewhere
 
-    def mark(self) -> Mark:
+    def mark(self) -> ContextMark:
         """Where the conversation is now, for `go_back`."""
-        return Mark(len(self._messages), self._replaced)
+        return ContextMark(len(self._messages), self._replaced)
 
-    def go_back(self, mark: Mark, *, added: int) -> bool:
+    def go_back(self, mark: ContextMark, *, added: int) -> bool:
         """Take back the messages that were added since a mark.
 
         Args:

@@ -268,7 +268,7 @@ def usage_of(usage: WireUsage | None) -> RequestUsage:
 
 
 @dataclass(slots=True)
-class _Call:
+class _CallParts:
     id: str = ""
     name: str = ""
     arguments: str = ""
@@ -284,8 +284,8 @@ class Assembler:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._calls: list[_CallParts] = []
+        self._by_index: dict[int, _CallParts] = {}
         self._logprobs: list[ChatCompletionTokenLogprob] | None = None
         self._thinking = False
         self._finish: str | None = None
@@ -360,7 +360,7 @@ class Assembler:
             call.name += function.name
         call.arguments += arguments_text(function)
 
-    def _call_of(self, delta: WireCall) -> _Call:
+    def _call_of(self, delta: WireCall) -> _CallParts:
         """The call that a piece belongs to.
 
         Some servers count no index, or always the same one.
@@ -368,14 +368,14 @@ class Assembler:
         known = self._by_index.get(delta.index) if delta.index is not None else self._last
         if known is not None and _continues(known, delta):
             return known
-        call = _Call()
+        call = _CallParts()
         self._calls.append(call)
         if delta.index is not None:
             self._by_index[delta.index] = call
         return call
 
     @property
-    def _last(self) -> _Call | None:
+    def _last(self) -> _CallParts | None:
         return self._calls[-1] if self._calls else None
 
     def answer(self) -> ServerAnswer:
@@ -391,7 +391,7 @@ class Assembler:
         )
 
 
-def _continues(known: _Call, delta: WireCall) -> bool:
+def _continues(known: _CallParts, delta: WireCall) -> bool:
     """Whether a piece belongs to a call: by its id, or because it does not begin with a name of its own."""
     if known.id and delta.id:
         return known.id == delta.id
