@@ -35,7 +35,7 @@ from callboard.core.declaration import (
 )
 from callboard.core.protocol import MessageType
 
-from .errors import DuplicateAgentTypeError, SettingValueError, UnknownAgentTypeError
+from .errors import DuplicateAgentTypeError, SettingValueError, UnknownNameError
 
 if TYPE_CHECKING:
     from callboard.broker.retry import RetryPolicy
@@ -210,12 +210,12 @@ class App(Scheduling):
         """The declaration of one agent type.
 
         Raises:
-            UnknownAgentTypeError: There is none (a LookupError); the text names the nearest.
+            UnknownNameError: There is none (a LookupError); the text names the nearest.
         """
         try:
             return self._declarations[agent_type]
         except KeyError:
-            raise UnknownAgentTypeError(agent_type, list(self._declarations)) from None
+            raise UnknownNameError("agent type", agent_type, list(self._declarations)) from None
 
     def __contains__(self, agent_type: object) -> bool:
         return agent_type in self._declarations
@@ -251,7 +251,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError: The decorated thing is no class of agents, its constructor needs arguments, the type
+            DeclarationError: The decorated thing is no class of agents, its constructor needs arguments, the type
                 has no name, a setting does not exist, or a topic is no text (a TypeError).
             SettingValueError: A setting has a value that can't work.
             InvalidIdError: A topic is not a topic type.
@@ -305,7 +305,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError: `expected_class` is no class of agents, or a topic is no text (a TypeError).
+            DeclarationError: `expected_class` is no class of agents, or a topic is no text (a TypeError).
             InvalidIdError: A topic is not a topic type.
         """
         check_agent_class(type, expected_class)
@@ -350,10 +350,10 @@ class App(Scheduling):
             **settings: The fields of AgentSettings.
 
         Raises:
-            HandlerDeclarationError: The function can't be a closure (an AssertionError).
+            DeclarationError: The function can't be a closure (an AssertionError).
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
-            AgentDeclarationError, InvalidIdError: A topic is not a topic type.
+            DeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
+            DeclarationError, InvalidIdError: A topic is not a topic type.
         """
         check_is_named(type, "app.closure")
         limits = AgentSettings.of(settings, others=_NO_SETTINGS)
@@ -395,7 +395,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: A type of it is declared already (a ValueError).
-            AgentDeclarationError: It is no team, or a setting does not exist (a TypeError).
+            DeclarationError: It is no team, or a setting does not exist (a TypeError).
             SettingValueError: A setting has a value that can't work.
         """
         check_is_team(team)
@@ -422,7 +422,7 @@ class App(Scheduling):
         """All message classes of the app, each once.
 
         Raises:
-            HandlerDeclarationError: The annotations of a handler can't be read (an AssertionError).
+            DeclarationError: The annotations of a handler can't be read (an AssertionError).
         """
         handled = (cls for declaration in self.declarations for cls in declaration.message_types())
         return tuple(dict.fromkeys((*handled, *self._messages)))

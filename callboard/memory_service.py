@@ -524,7 +524,7 @@ def memory_service(
         The declaration.
 
     Raises:
-        AgentDeclarationError: There is no such setting (a TypeError).
+        DeclarationError: There is no such setting (a TypeError).
         DuplicateAgentTypeError: The app has that type already (a ValueError).
         MemoryValueError: Two arguments are given that exclude each other (a ValueError).
     """

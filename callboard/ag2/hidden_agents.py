@@ -20,14 +20,13 @@ from callboard.groupchat.context_variables import (
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.events import value_of
-from callboard.groupchat.handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from callboard.groupchat.messages import Agent, Message, text_of
-from callboard.groupchat.peer import Peer
 from callboard.groupchat.replies import as_text, execute
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
 
+from .handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from .targets import AgentTarget, GroupChatConfig, GroupChatTarget, NestedChatTarget, ReplyResult
 
 EXECUTOR: Final = "_Group_Tool_Executor"
@@ -130,7 +129,9 @@ async def _answer_calls(
     return answer is not None, answer
 
 
-def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition], everybody: Sequence[Peer]) -> Abilities:
+def abilities_of(
+    agent: ConversableAgent, transfers: Mapping[str, OnCondition], everybody: Sequence[ConversableAgent]
+) -> Abilities:
     """What an agent can call: the functions that it executes, those that its model may call, and who it hands over to.
 
     Args:
@@ -139,7 +140,7 @@ def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition], everybody: S
         everybody: The agents of the group: what its model knows by its description alone, one of them executes.
     """
     found: dict[str, Callable[..., Any]] = {}
-    for tool in agent.llm_tools:
+    for tool in agent.functions.offered:
         if isinstance(tool, Tool):
             found[tool.name] = _of_tool(tool)
         else:

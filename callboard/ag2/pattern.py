@@ -11,10 +11,13 @@ from typing import Any, Final, Self, TypeVar
 from callboard.agents.base import twin_of
 from callboard.core.protocol import AgentRuntime
 from callboard.groupchat.context_variables import ContextVariables
-from callboard.groupchat.conversable import ConversableAgent
+from callboard.groupchat.conversable import ChatResult, ConversableAgent
 from callboard.groupchat.errors import HandoffError
 from callboard.groupchat.events import wait_for
-from callboard.groupchat.handoffs import (
+from callboard.groupchat.messages import Agent, Message
+from callboard.groupchat.selection import GroupChatTeam
+
+from .handoffs import (
     HandoffPart,
     OnCondition,
     OnContextCondition,
@@ -22,10 +25,6 @@ from callboard.groupchat.handoffs import (
     check_target,
     not_by_itself,
 )
-from callboard.groupchat.messages import Agent, Message
-from callboard.groupchat.peer import ChatResult, Peer
-from callboard.groupchat.selection import GroupChatTeam
-
 from .hidden_agents import GroupToolExecutor, abilities_of, helper_for
 from .targets import (
     AgentTarget,
@@ -126,7 +125,7 @@ def _take_part(manager: PatternManager, given: Given, conditions: Mapping[str, _
     tools = (name for one in conditions.values() for name in one.llm)
     hidden = frozenset(tools) if given.hides_transits else frozenset[str]()
     manager.context_variables = given.context_variables
-    for agent in _peers(manager):
+    for agent in _members(manager):
         own = conditions[agent.name] if agent in given.agents else None
         agent.part = HandoffPart({}) if own is None else HandoffPart(own.llm, own.context, hidden)
         agent.context_variables = given.context_variables
@@ -134,12 +133,12 @@ def _take_part(manager: PatternManager, given: Given, conditions: Mapping[str, _
 
 def release(manager: PatternManager) -> None:
     """Nobody has a part any more: agents may chat elsewhere."""
-    for agent in _peers(manager):
+    for agent in _members(manager):
         agent.part = None
 
 
-def _peers(manager: PatternManager) -> Iterable[Peer]:
-    return (agent for agent in manager.groupchat.agents if isinstance(agent, Peer))
+def _members(manager: PatternManager) -> Iterable[ConversableAgent]:
+    return (agent for agent in manager.groupchat.agents if isinstance(agent, ConversableAgent))
 
 
 def _conditions(agent: ConversableAgent, given: Given, helpers: list[ConversableAgent]) -> _Conditions:
@@ -159,7 +158,9 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
     instead = given.after_works.get(agent.name)
     after = handoffs.after_works if instead is None else [OnContextCondition(instead)]
     tools = {_tool_name(one, number): one for number, one in enumerate(llm, 1)}
-    taken = sorted({*tools} & {*agent.function_map, *(getattr(tool, "name", "") for tool in agent.llm_tools)})
+    taken = sorted(
+        {*tools} & {*agent.function_map, *(getattr(tool, "name", "") for tool in agent.functions.offered)}
+    )
     if taken or len(tools) < len(llm):
         raise HandoffError(
             f"{agent.name!r} has two tools of one name, of which one hands over: {taken or list(tools)}."

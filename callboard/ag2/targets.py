@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NoReturn
 
-from callboard.groupchat.conditions import ContextStr
-from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.context_variables import ContextStr, ContextVariables
 from callboard.groupchat.errors import HandoffError
-from callboard.groupchat.handoffs import (
+from callboard.groupchat.messages import Agent, Message, names_of
+
+from .handoffs import (
     SpeakerSelectionResult,
     TransitionTarget,
     Whereabouts,
@@ -19,7 +20,6 @@ from callboard.groupchat.handoffs import (
     check_variables,
     not_by_itself,
 )
-from callboard.groupchat.messages import Agent, Message, names_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from callboard.groupchat.conditions import Known
 from callboard.groupchat.context_variables import ContextVariables, changes, snapshot, take_over
 from callboard.groupchat.errors import (
     HandoffError,
@@ -16,16 +15,7 @@ from callboard.groupchat.errors import (
     SpeakerSelectionError,
 )
 from callboard.groupchat.events import value_of
-from callboard.groupchat.group import SelectionContext
 from callboard.groupchat.group_chat import GroupChat, Selector
-from callboard.groupchat.handoffs import (
-    NEXT_TARGET,
-    OnContextCondition,
-    SpeakerSelectionResult,
-    TransitionTarget,
-    Whereabouts,
-    is_met,
-)
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import (
     Agent,
@@ -38,10 +28,20 @@ from callboard.groupchat.messages import (
     text_of,
 )
 from callboard.groupchat.selection import ThreadSelection
+from callboard.groupchat.transitions import SelectionContext
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
+from .conditions import Known
+from .handoffs import (
+    NEXT_TARGET,
+    OnContextCondition,
+    SpeakerSelectionResult,
+    TransitionTarget,
+    Whereabouts,
+    is_met,
+)
 from .hidden_agents import EXECUTOR
 from .targets import AgentNameTarget, FunctionTarget, FunctionTargetResult, RevertToUserTarget, load_target
 

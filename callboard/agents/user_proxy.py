@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope
 from callboard.core.people import Question, ask_person, can_ask
-from callboard.errors import MisuseError, OutsideContextError
+from callboard.errors import MisuseError
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseChatMessage, HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
@@ -41,13 +41,13 @@ class InputRequestContext:
         """The id of the question, which its UserInputRequestedEvent has too.
 
         Raises:
-            OutsideContextError: No person is being asked (a RuntimeError).
+            MisuseError: No person is being asked (a RuntimeError).
         """
         try:
             return _request_id.get()
         except LookupError:
-            raise OutsideContextError(
-                "InputRequestContext.request_id()", "the input_func of a UserProxyAgent"
+            raise MisuseError(
+                "InputRequestContext.request_id() must be called within the input_func of a UserProxyAgent."
             ) from None
 
 

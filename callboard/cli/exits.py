@@ -61,15 +61,20 @@ def code_of(error: BaseException, command: str = "") -> int:
         is_refused_right,
     )
     from callboard.broker.redis.embedded import ServerStartError
-    from callboard.errors import DeclarationError, UnheardError
+    from callboard.errors import (
+        DeclarationError,
+        DuplicateAgentTypeError,
+        SettingValueError,
+        UnheardError,
+        UnknownNameError,
+    )
     from callboard.memory.errors import MemoryValueError, StoreUnavailableError
     from callboard.process.loader import LoadingError
-    from callboard.process.supervisor import UnfitError
-    from callboard.process.worker import UNFIT, MaxMemoryTooLowError
+    from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
         return error.code
-    if isinstance(error, MaxMemoryTooLowError | UnfitError):
+    if isinstance(error, WorkerProcessError) and error.is_unfit:
         return UNFIT
     if command in WORKING and isinstance(error, CommandError) and is_refused_right(str(error)):
         return UNFIT
@@ -90,6 +95,9 @@ def code_of(error: BaseException, command: str = "") -> int:
         | SettingsError
         | LoadingError
         | DeclarationError
+        | DuplicateAgentTypeError
+        | SettingValueError
+        | UnknownNameError
         | MemoryValueError,
     ):
         return BAD_USE

@@ -408,8 +408,7 @@ class Fleet:
 
         Raises:
             CommandError: The user of the server may not work; nothing was started.
-            GaveUpError: A process died too often.
-            UnfitError: A process would always end so.
+            WorkerProcessError: A process died too often, or would always end so.
         """
         await self._check_rights()
         watching = asyncio.create_task(self._watch())

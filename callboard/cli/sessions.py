@@ -242,13 +242,13 @@ async def check_type(transport: RedisTransport, agent_type: str) -> None:
     """Refuses an agent type that is not declared in the namespace.
 
     Raises:
-        UnknownAgentTypeError: It names the nearest one that there is, or all of them.
+        UnknownNameError: It names the nearest one that there is, or all of them.
     """
-    from callboard.errors import UnknownAgentTypeError
+    from callboard.errors import UnknownNameError
 
     known = await names_in(transport, "types")
     if agent_type not in known:
-        raise UnknownAgentTypeError(agent_type, known)
+        raise UnknownNameError("agent type", agent_type, known)
 
 
 async def check_topic(transport: RedisTransport, topic: str) -> None:
@@ -358,7 +358,7 @@ def check_types(app: App, names: Sequence[str]) -> None:
     """Refuses agent types that the app does not declare.
 
     Raises:
-        UnknownAgentTypeError: with the nearest name that it has.
+        UnknownNameError: with the nearest name that it has.
     """
     for name in names:
         app[name]

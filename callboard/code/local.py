@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from callboard.code.launcher import LaunchPlan
 from callboard.core.cancellation import CancellationToken
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
 from callboard.foundation.component import Component
 from callboard.foundation.texts import printable
 
@@ -246,10 +246,12 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
         """Measures in force while code runs. Known from `start` on, or from the first block.
 
         Raises:
-            OutsideContextError: It is not known yet (a RuntimeError).
+            MisuseError: It is not known yet (a RuntimeError).
         """
         if self._confinement is None:
-            raise OutsideContextError("LocalCommandLineCodeExecutor.confinement", "a started executor")
+            raise MisuseError(
+                "LocalCommandLineCodeExecutor.confinement must be called within a started executor."
+            )
         return self._confinement
 
     def format_functions_for_prompt(self, prompt_template: str = FUNCTION_PROMPT_TEMPLATE) -> str:

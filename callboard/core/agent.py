@@ -184,7 +184,7 @@ class Messaging:
 
         Raises:
             UndeliverableError: There is no such agent type (a LookupError).
-            ScheduleError: The time can't be meant so (a ValueError).
+            SettingValueError: The time can't be meant so (a ValueError).
         """
         return self.runtime.tell(message, recipient, sender=self.id, message_id=message_id, **options)
 
@@ -208,7 +208,7 @@ class Messaging:
             **options: When; see ReminderOptions. At once without.
 
         Raises:
-            ScheduleError: The time can't be meant so (a ValueError).
+            SettingValueError: The time can't be meant so (a ValueError).
         """
         await self.runtime.remind(message, self.id, message_id=message_id, **options)
 
@@ -438,7 +438,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
 
         Raises:
             ValueError: The type is taken.
-            HandlerDeclarationError: A handler is declared wrongly (an AssertionError).
+            DeclarationError: A handler is declared wrongly (an AssertionError).
         """
         message_types = cls.message_types()
         agent_type = await runtime.register_factory(AgentType(type), factory, expected_class=cls)

@@ -125,7 +125,7 @@ def closure_signature(closure: Closure, depth: int = 1) -> HandlerSignature:
         depth: How many calls above this one the code stands in whose local names the annotations may use.
 
     Raises:
-        HandlerDeclarationError: It can't be a closure (an AssertionError).
+        DeclarationError: It can't be a closure (an AssertionError).
     """
     return HandlerSignature(closure, scope=local_scope(closure, sys._getframe(depth)))
 
@@ -142,7 +142,7 @@ class ClosureAgent(BaseAgent):
 
     Raises:
         MisuseError: It is made outside of a runtime (a RuntimeError).
-        HandlerDeclarationError: The function can't be a closure (an AssertionError).
+        DeclarationError: The function can't be a closure (an AssertionError).
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class ClosureAgent(BaseAgent):
 
         Raises:
             ValueError: The type is taken.
-            HandlerDeclarationError: The function can't be a closure (an AssertionError).
+            DeclarationError: The function can't be a closure (an AssertionError).
         """
         signature = closure_signature(closure, depth=2)
         message_types = closure_message_types(signature.types)

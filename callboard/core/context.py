@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from callboard.errors import CannotAskError, MisuseError, OutsideContextError, StepError
+from callboard.errors import CannotAskError, DeclarationError, MisuseError
 
 from .cancellation import UNSET, Unset
 
@@ -92,7 +92,7 @@ class MessageContext:
             What the function returned, now or in an earlier attempt: a message, a pydantic model or plain data.
 
         Raises:
-            StepError: The function was called already, or is not async (a TypeError).
+            DeclarationError: The function was called already, or is not async (a TypeError).
             EncodeError: The result can't be recorded; the effect has been made.
             ClaimTooLargeError: The same, because it is larger than `max_claim`.
             UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
@@ -171,7 +171,7 @@ class MessageContext:
         Raises:
             InputExpiredError: Nobody answered in time.
             InputWithdrawnError: The question was withdrawn.
-            InputValueError: The answer is not of `answer_type`; QuestionError, one of them, says that the question itself
+            InputValueError: The answer is not of `answer_type`; DeclarationError, one of them, says that the question itself
                 can't be asked like that.
             CannotAskError: This is a request that came in while another handler of the agent waits (see `reentrant`), or
                 there is no handler at all.
@@ -250,43 +250,51 @@ class MessageHandlerContext:
         """The agent whose handler is running.
 
         Raises:
-            OutsideContextError: No handler is running here.
+            MisuseError: No handler is running here.
         """
         try:
             return handling.get()
         except LookupError as error:
-            raise OutsideContextError("MessageHandlerContext.agent_id()", "a message handler") from error
+            raise MisuseError(
+                "MessageHandlerContext.agent_id() must be called within a message handler."
+            ) from error
+
+
+def _step(name: object) -> str:
+    return f"the step {name!r} can't run"
 
 
 def check_step(name: object, function: object) -> None:
     """Check what was given to `ctx.once`.
 
     Raises:
-        StepError: The name is missing, or the function was called already (a TypeError).
+        DeclarationError: The name is missing, or the function was called already (a TypeError).
     """
     if not isinstance(name, str):
-        raise StepError(repr(name), "its name, a text, comes first: await ctx.once('charge', charge, 250)")
+        raise DeclarationError(
+            _step(name), "its name, a text, comes first: await ctx.once('charge', charge, 250)"
+        )
     if isinstance(function, Coroutine):
         given = getattr(function, "__name__", "the function")
         function.close()  # nobody awaits it any more, and Python would warn of that
         advice = f"await ctx.once({name!r}, {given}, ...)"
-        raise StepError(
-            repr(name), f"give the function and its arguments apart, for it is not always called: {advice}"
+        raise DeclarationError(
+            _step(name), f"give the function and its arguments apart, for it is not always called: {advice}"
         )
     if not callable(function):
-        raise StepError(repr(name), f"a {type(function).__name__} is no function")
+        raise DeclarationError(_step(name), f"a {type(function).__name__} is no function")
 
 
 def called(name: str, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """What a step's function returned, to be awaited.
 
     Raises:
-        StepError: It is not async (a TypeError).
+        DeclarationError: It is not async (a TypeError).
     """
     found = call()
     if not inspect.isawaitable(found):
-        raise StepError(
-            repr(name),
+        raise DeclarationError(
+            _step(name),
             f"its function has to be async; one that is not may run in a thread: await ctx.once({name!r}, "
             "asyncio.to_thread, function, ...)",
         )

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.redis.client.questions import InputStatus
-from callboard.errors import InputDamagedError, InputValueError, NobodyAnswersError
+from callboard.errors import CannotAskError, InputDamagedError, InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.memory.cancelling import cancellable
 
@@ -56,7 +56,7 @@ def checked(question: Question) -> CheckedQuestion[Any]:
     """A question as it is asked.
 
     Raises:
-        QuestionError: It can't be asked like that (a ValueError).
+        DeclarationError: It can't be asked like that (a ValueError).
     """
     return CheckedQuestion.of(question.text, **_arguments(question))
 
@@ -97,7 +97,7 @@ async def ask_person(
         token: Ends the wait for the function; None: that of the context.
 
     Raises:
-        NobodyAnswersError: There is neither a function nor a handler (a RuntimeError).
+        CannotAskError: There is neither a function nor a handler (a RuntimeError).
         pydantic.ValidationError: The function returned what is no answer (a ValueError).
         Exception: What the function, or `MessageContext.ask`, raises.
     """
@@ -109,7 +109,10 @@ async def ask_person(
         said = await (ask() if context is None else context.once(f"ask:{question.name}", ask))
         return TypeAdapter(question.answer_type).validate_python(said)
     if context is None:
-        raise NobodyAnswersError(question.text)
+        raise CannotAskError(
+            f"{question.text} Give the agent a function that asks, `on_input=`, or run it on the bus, where the question "
+            "waits until somebody answers it"
+        )
     return await context.ask(question.text, **_arguments(question))
 
 

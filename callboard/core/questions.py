@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, SchemaError, SchemaValidator, core_schema, to_json
 
-from callboard.errors import InputDamagedError, InputValueError, QuestionError
+from callboard.errors import DeclarationError, InputDamagedError, InputValueError
 
 from .cancellation import UNSET, Unset
 
@@ -67,15 +67,18 @@ class CheckedQuestion(Generic[T]):
         """Checks what was given to `ctx.ask`.
 
         Raises:
-            QuestionError: A choice, the default or the details can't be what they are.
+            DeclarationError: A choice, the default or the details can't be what they are.
         """
         if not text or (timeout is not None and not timeout > 0) or name == "":
-            raise QuestionError("", "a question has a text, a name that is not empty, and a timeout above 0")
+            raise DeclarationError(
+                "the question can't be asked",
+                "a question has a text, a name that is not empty, and a timeout above 0",
+            )
         names = (to,) if isinstance(to, str) else tuple(to or ())
         adapter = TypeAdapter(answer_type)
         shown = None if default is UNSET else _json(adapter, default)
         if shown is not None and choices and json.loads(shown) not in choices:
-            raise QuestionError("", "its default is none of its choices")
+            raise DeclarationError("the question can't be asked", "its default is none of its choices")
         for one in choices or ():
             _check_fits(adapter, f"its choice {one!r}", json.dumps(one))
         if shown is not None:
@@ -83,7 +86,9 @@ class CheckedQuestion(Generic[T]):
         told = "" if details is None else _json(_ANYTHING, dict(details))
         _json(_ANYTHING, (text, name, choices, names))
         if len(text) + len(told) > MOST:
-            raise QuestionError("", f"what is shown with it has more than {MOST:,} bytes")
+            raise DeclarationError(
+                "the question can't be asked", f"what is shown with it has more than {MOST:,} bytes"
+            )
         return cls(text, name or "", adapter, tuple(choices or ()), names, timeout, shown, told)
 
     @property
@@ -137,7 +142,9 @@ def _json(adapter: TypeAdapter[Any], value: Any) -> str:
         # Without warnings: what is of another class is refused when it is read again.
         return adapter.dump_json(value, warnings=False).decode()
     except (PydanticSerializationError, ValueError) as error:
-        raise QuestionError("", f"what is asked can't be written as JSON: {error}") from None
+        raise DeclarationError(
+            "the question can't be asked", f"what is asked can't be written as JSON: {error}"
+        ) from None
 
 
 def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
@@ -145,7 +152,9 @@ def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
     try:
         adapter.validate_json(given)
     except ValidationError as error:
-        raise QuestionError("", f"{what} does not fit its answer_type: {error.errors()[0]['msg']}") from None
+        raise DeclarationError(
+            "the question can't be asked", f"{what} does not fit its answer_type: {error.errors()[0]['msg']}"
+        ) from None
 
 
 def as_json(value: Any) -> str:

@@ -222,26 +222,6 @@ class SpeakerAttemptEvent(ChatEvent):
         return f">>>>>>>> Select speaker attempt {self.attempt} of {self.attempts}: {self.answer!r} {outcome}"
 
 
-@dataclass(frozen=True)
-class ConditionNotMetEvent(ChatEvent):
-    """A condition is not met, because its context variables are not there or can't be compared. In AG2 the run ends then.
-
-    Attributes:
-        agent: Who would have handed over.
-        reason: What is wrong.
-    """
-
-    type: ClassVar[str] = "condition_not_met"
-
-    agent: str
-    reason: str
-
-    @property
-    def text(self) -> str:
-        """The reason."""
-        return f"{self.agent} does not hand over: {self.reason}"
-
-
 class IOStream:
     """The terminal. Derive from it for another place, and make it the default with `set_default`.
 

@@ -12,7 +12,7 @@ from callboard.broker.codec import message
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage
 
-from .errors import GroupChatDeclarationError
+from .errors import GroupChatDeclarationError, MessageError
 
 Agent: TypeAlias = ChatAgent
 """Any chat agent; a `ConversableAgent` has what AG2's has."""
@@ -144,9 +144,14 @@ KEPT: Final = (
 
 
 class Histories(Mapping[Agent, list[Message]]):
-    """A list of messages for each agent that was talked to; an unknown one has an empty list."""
+    """A list of messages for each agent that was talked to; an unknown one has an empty list.
 
-    def __init__(self) -> None:
+    Args:
+        owner: Name of the agent whose they are.
+    """
+
+    def __init__(self, owner: str = "") -> None:
+        self._owner = owner
         self._lists: dict[Agent, list[Message]] = {}
 
     def __getitem__(self, agent: Agent) -> list[Message]:
@@ -167,6 +172,39 @@ class Histories(Mapping[Agent, list[Message]]):
         """
         for messages in [self[agent]] if agent is not None else list(self._lists.values()):
             del messages[: max(0, len(messages) - keep)]
+
+    def keep(self, message: Any, role: str, author: Agent, other: Agent) -> Message:
+        """Add a message to the conversation with an agent; see `kept_message`.
+
+        Raises:
+            MessageError: There is nothing in it (a ValueError).
+        """
+        kept = kept_message(message, role, author.name)
+        if kept is None:
+            raise MessageError(author.name, "it has neither a content nor a call.")
+        self[other].append(kept)
+        return kept
+
+    def last(self, agent: Agent | None = None) -> Message | None:
+        """The last message of a conversation.
+
+        Args:
+            agent: At the other end; None: the only one that was talked to.
+
+        Returns:
+            None: there is none.
+
+        Raises:
+            MessageError: There are several conversations, or none with this agent (a ValueError).
+        """
+        if agent is None:
+            if len(self) > 1:
+                raise MessageError(self._owner, "it has several conversations: say which one.")
+            agent = next(iter(self), None)
+            return None if agent is None else self[agent][-1]
+        if not self[agent]:
+            raise MessageError(self._owner, f"it has no conversation with {agent.name!r}.")
+        return self[agent][-1]
 
 
 def kept_message(message: Any, role: str, author: str) -> Message | None:

@@ -16,8 +16,7 @@ from callboard.messages.events import SelectorEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.types import CreateResult
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local_run import Participant
-from callboard.teams.loop import Choice, Floor, SpeakerSelection
+from callboard.teams.loop import Choice, Floor, Participant, SpeakerSelection
 
 from .errors import MessageError, NoEligibleSpeakerError
 from .group_chat import GroupChat, Selector

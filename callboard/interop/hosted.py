@@ -23,8 +23,8 @@ from callboard.broker.remote_errors import register_error, text_of
 from callboard.core.context import MessageContext
 from callboard.core.protocol import AgentMetadata, AgentRuntime
 from callboard.core.state import get_state, set_state
+from callboard.errors import DeclarationError
 
-from .errors import UnsavableAgentError
 from .messages import Carried
 from .translation import core, their_agent, their_topic
 
@@ -183,7 +183,10 @@ class SavedAgent(HostedAgent):
         try:
             return HostedState(saved=to_json(await self.agent.save_state()).decode())
         except Exception as error:
-            raise UnsavableAgentError(str(self.id), f"{type(error).__name__}: {text_of(error)}") from error
+            raise DeclarationError(
+                f"save_state of {self.id} failed with {type(error).__name__}: {text_of(error)}",
+                "what it returns has to fit into JSON. CallboardRuntime(save_states=False) does without",
+            ) from error
 
     def _hold(self, state: HostedState) -> None:
         set_state(self, state)

@@ -23,8 +23,7 @@ from pydantic import BaseModel, RootModel
 from callboard.broker.codec import CAN_FAIL, SIMPLE, MessageEntry, MessageRegistry, SharedBody, pack
 from callboard.broker.errors import DecodeError, EncodeError
 from callboard.broker.limits import DEFAULT, Limits, unpack
-
-from .errors import UnportableMessageError
+from callboard.errors import DeclarationError
 
 TOKEN: Final = "$token"  # noqa: S105  (the field of a body that names a cancellation token)
 PLAIN: Final = "autogen.value"  # wire name of text, numbers and the like
@@ -173,7 +172,7 @@ class HostedRegistry(MessageRegistry):
         """Makes a class known.
 
         Raises:
-            UnportableMessageError: its instances can't be written (a TypeError).
+            DeclarationError: its instances can't be written (a TypeError).
             MessageDeclarationError: another class has its name.
         """
         if cls in SIMPLE:
@@ -185,7 +184,10 @@ class HostedRegistry(MessageRegistry):
                 self.register(cls, name=name)
                 entry = HostedEntry(cls, name, self._known)
             except (EncodeError, pydantic.errors.PydanticSchemaGenerationError) as error:
-                raise UnportableMessageError(cls.__name__, str(error).partition("\n")[0]) from error
+                raise DeclarationError(
+                    f"a message of class {cls.__name__} can't leave the process",
+                    str(error).partition("\n")[0],
+                ) from error
             self._add(entry)
             self._known.add(cls)
         return entry

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from callboard.core.context import MessageHandlerContext
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
 from callboard.memory.llm_messages import AssistantMessage
 from callboard.runtime.effects import names_in
 from callboard.runtime.execution import (
@@ -39,7 +39,7 @@ def scopes(client: str) -> tuple[str, ...]:
         "total", "client:<name>", and where there is one "agent:<type>/<key>" and those of `run_scopes`.
     """
     found = [TOTAL, f"client:{client}"]
-    with suppress(OutsideContextError):  # outside a handler no agent is charged
+    with suppress(MisuseError):  # outside a handler no agent is charged
         found.append(f"agent:{MessageHandlerContext.agent_id()}")
     return (*found, *run_scopes())
 

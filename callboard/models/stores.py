@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.store import RedisStore
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 from callboard.foundation.component import Component, ComponentBase
 from callboard.runtime.execution import current
 
@@ -257,7 +257,7 @@ class RuntimeStoreConfig(BaseModel):
 class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
     """The store on the server whose message is being handled, so that nothing has to be set up.
 
-    For clients that are made before there is a runtime. Every method raises OutsideContextError outside a handler.
+    For clients that are made before there is a runtime. Every method raises MisuseError outside a handler.
     """
 
     component_type = "cache_store"
@@ -316,5 +316,5 @@ def is_of_handler(store: Store) -> bool:
 def _of_handler() -> RedisStore:
     execution = current.get()
     if execution is None or not isinstance(execution.owner, RedisTransport):
-        raise OutsideContextError("RuntimeStore", "a message handler")
+        raise MisuseError("RuntimeStore must be called within a message handler.")
     return RedisStore(execution.owner.admin)

@@ -16,47 +16,13 @@ from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
-from callboard.foundation import ActorError
 
-from .worker import RECYCLED, UNFIT
+from .worker import RECYCLED, UNFIT, WorkerProcessError
 
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
 
 State = Literal["new", "running", "waiting", "draining", "ended"]
-
-
-class GaveUpError(ActorError):
-    """A process died more often than the policy allows.
-
-    Attributes:
-        name: Of the process.
-        restarts: How often it was started again.
-        ending: How it died the last time.
-    """
-
-    template = "{name} {ending} after it was restarted {times}: giving up, its output says why"
-
-    name: str
-    restarts: int
-    ending: str
-
-    @property
-    def times(self) -> str:
-        """The number of restarts in words."""
-        return "once" if self.restarts == 1 else f"{self.restarts} times"
-
-
-class UnfitError(ActorError):
-    """A process ended by an error that would end it again.
-
-    Attributes:
-        name: Of the process.
-    """
-
-    template = "{name} can't work here, its output says why; to start it again would not help"
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,8 +265,7 @@ class Supervisor:
         """Starts the processes and returns when all have ended after `stop`.
 
         Raises:
-            GaveUpError: One died too often; the others were drained.
-            UnfitError: One would always end so; the others were drained.
+            WorkerProcessError: One died too often, or would always end so; the others were drained.
         """
         # `held` is not inheritable, so no child has a copy of the writing end: closing it here, or dying, is end of file
         # for all of them.
@@ -339,7 +304,10 @@ class Supervisor:
                 continue
             if code == UNFIT:
                 child.state = "ended"
-                raise UnfitError(child.plan.name)
+                raise WorkerProcessError(
+                    f"{child.plan.name} can't work here, its output says why; to start it again would not help",
+                    True,
+                )
             child.deaths += 1
             child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
             await self._pause(child, describe_exit(code))
@@ -399,7 +367,10 @@ class Supervisor:
         pause = self._policy.pause(child.restarts)
         if pause is None:
             child.state = "ended"
-            raise GaveUpError(child.plan.name, child.restarts - 1, ending)
+            often = "once" if child.restarts == 2 else f"{child.restarts - 1} times"
+            raise WorkerProcessError(
+                f"{child.plan.name} {ending} after it was restarted {often}: giving up, its output says why"
+            )
         child.state = "waiting"
         # Waits for what may come, not only for the time: a supervisor that stops during a long pause ends at once.
         self._listener.notice(f"{child.plan.name} {ending}, starts again in {pause:g} s")

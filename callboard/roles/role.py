@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
@@ -15,28 +15,6 @@ from .action import Action, ActionOutput, Answering, Context, Person, UserRequir
 from .errors import MessageDataError, NoEnvironmentError, ReactModeError, RoleDeclarationError
 from .message import AIMessage, Memory, Message, any_to_str, any_to_str_set, bus_name
 from .routing import Post
-
-
-class RoleSurroundings(Protocol):
-    """What a role finds in `rc.env`; an Environment."""
-
-    context: Context
-    desc: str
-    project: str
-    history: Memory
-
-    def publish_message(self, message: Message, peekable: bool = True) -> bool:
-        """Send a message; see `Environment.publish_message`."""
-        ...
-
-    @property
-    def roles(self) -> Mapping[str, Any]:
-        """The roles by name."""
-        ...
-
-    def role_names(self) -> list[str]:
-        """What the roles are called."""
-        ...
 
 
 class RoleReactMode(StrEnum):
@@ -80,11 +58,11 @@ class RoleContext:
         self.round = 1
         self.max_rounds: int | None = None
         self._role_name = role_name
-        self._env: RoleSurroundings | None = None
+        self._env: Any = None
 
     @property
-    def env(self) -> RoleSurroundings:
-        """The environment.
+    def env(self) -> Any:
+        """The environment, an `Environment`.
 
         Raises:
             NoEnvironmentError: It is in none (a RuntimeError).
@@ -94,7 +72,7 @@ class RoleContext:
         return self._env
 
     @env.setter
-    def env(self, env: RoleSurroundings) -> None:
+    def env(self, env: Any) -> None:
         self._env = env
 
     @property
@@ -231,34 +209,7 @@ You did number {previous} last (-1: nothing yet). Which is next?
 Answer with its number alone, or with -1 when nothing is left to do."""
 
 
-class Reacting(Protocol):
-    """A role, as far as its ways to react need it; see Role."""
-
-    actions: list[Action]
-    planner: Planner
-    rc: RoleContext
-
-    @property
-    def states(self) -> Sequence[str]: ...
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def llm(self) -> Answering: ...
-
-    def prefix(self) -> str: ...
-
-    def cause(self) -> str: ...
-
-    async def _think(self) -> bool: ...
-
-    async def _act(self) -> Message | None: ...
-
-    async def _act_on_task(self, current_task: Task) -> TaskResult: ...
-
-
-async def act_in_loop(role: Reacting) -> Message | None:
+async def act_in_loop(role: Role) -> Message | None:
     """Think and act until nothing is left to do, or the limit is reached; the last message counts."""
     is_by_order = role.rc.react_mode == "by_order"
     most = len(role.actions) if is_by_order else role.rc.max_react_loop
@@ -272,7 +223,7 @@ async def act_in_loop(role: Reacting) -> Message | None:
     return said
 
 
-async def choose_by_model(role: Reacting) -> int:
+async def choose_by_model(role: Role) -> int:
     """The number of the next action, as a model says; -1 when it says none that there is."""
     shown = "\n".join(str(message) for message in role.rc.memory.get(LAST_SHOWN))
     prompt = CHOOSE.format(
@@ -283,7 +234,7 @@ async def choose_by_model(role: Reacting) -> int:
     return number if 0 <= number < len(role.actions) else -1
 
 
-async def act_by_plan(role: Reacting) -> Message:
+async def act_by_plan(role: Role) -> Message:
     """Make a plan for the newest message, carry its tasks out in their order, and say what came of them."""
     planner = role.planner
     await planner.update_plan(role.llm, role.rc.memory.get()[-1].content)

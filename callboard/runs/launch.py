@@ -10,16 +10,16 @@ from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
+from callboard.errors import MisuseError
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
-from callboard.runtime.errors import RuntimeStateError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import RunNotFoundError
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import find_run
-from callboard.teams.local_run import Participant
+from callboard.teams.loop import Participant
 from callboard.teams.protocol import IfBusy
 
 from . import projection as variables
@@ -286,7 +286,7 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
 def _is_open(runtime: RedisAgentRuntime) -> bool:
     try:
         return bool(runtime.transport)
-    except RuntimeStateError:
+    except MisuseError:
         return False
 
 
@@ -337,7 +337,7 @@ async def begin_on_bus(
         await host(team, runtime, team.name)
     previous = await _run_before(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    await runtime.check_reading(client.team)
+    await runtime.runs.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")

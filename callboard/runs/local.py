@@ -439,7 +439,7 @@ class ProcessQuestions:
 
         Raises:
             InputExpiredError: The time is over, and there is no default (a TimeoutError).
-            QuestionError: It can't be asked like that (a ValueError).
+            DeclarationError: It can't be asked like that (a ValueError).
         """
         asked_for, timeout = checked(question), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
@@ -518,7 +518,7 @@ async def ask_user(
         **details: More about it, as plain data.
 
     Raises:
-        NobodyAnswersError: There is no run here (a RuntimeError).
+        CannotAskError: There is no run here (a RuntimeError).
         InputExpiredError: The time is over (a TimeoutError).
     """
     question = Question(

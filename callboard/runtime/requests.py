@@ -40,7 +40,7 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.state import go_back, snapshot
 
 from .agents import LiveAgent
-from .errors import ChainTooDeepError, DeadlockError
+from .errors import DeadlockError
 from .execution import Execution, Executions
 
 logger = logging.getLogger("callboard.actors")
@@ -252,13 +252,13 @@ def way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route]
 
     Raises:
         DeadlockError: it lets nothing in while it waits.
-        ChainTooDeepError: the chain is too long already.
+        DeadlockError: the chain is too long already.
     """
     route = (routes or {}).get(recipient)
     if route is None:
         raise DeadlockError((*chain, recipient))
     if len(chain) >= DEEPEST_CHAIN:
-        raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
+        raise DeadlockError((*chain, recipient), DEEPEST_CHAIN)
     return route
 
 

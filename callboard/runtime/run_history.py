@@ -201,7 +201,7 @@ async def listed_runs(
     before: str | ListedRun | None,
     begins_with: str,
 ) -> list[ListedRun]:
-    """See RuntimeRuns.list_runs."""
+    """See RedisAgentRuntime.list_runs."""
     found: list[ListedRun] = []
     await _list_older(transport)
     place = None if before is None else await _place(transport, before)

@@ -42,7 +42,6 @@ from callboard.core.subscriptions import DefaultTopicId
 from callboard.errors import SettingValueError, UndeliverableException, UnheardError, did_you_mean
 
 from .agents import LocalAgents
-from .errors import ScheduleError
 from .execution import Execution, run_of, running
 from .requests import RequestTokens, routes_behind, way_back
 
@@ -96,7 +95,7 @@ class Sender:
             return self._publish_examined(message, topic_id, sender, token, options)
         if options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def _publish_examined(
         self,
@@ -127,7 +126,7 @@ class Sender:
         Returns:
             Done when it has arrived; None: it leaves with the commit of the running handler.
         """
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
@@ -453,15 +452,15 @@ def times(options: SendOptions) -> tuple[int, int | None]:
     """When a message is due, as a Posting has it, and how many ms later it expires.
 
     Raises:
-        ScheduleError: it can't be sent at that time.
+        SettingValueError: it can't be sent at that time.
     """
     seconds = options.expires_in
     due = 0 if options.delay is None and options.at is None else _due(options)
     if seconds is None:
         return due, None
     if not _is_seconds(seconds) or seconds == 0:
-        raise ScheduleError(
-            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
+        raise SettingValueError(
+            "expires_in", _shown(seconds), f"seconds, more than 0 and less than {LONGEST:.0f}"
         )
     return due, max(1, int(seconds * 1000))
 
@@ -477,22 +476,20 @@ def _shown(value: object) -> str:
 def _due(options: SendOptions) -> int:
     delay, at = options.delay, options.at
     if delay is not None and at is not None:
-        raise ScheduleError("give a delay or a time, not both")
+        raise SettingValueError("delay", _shown(delay), "left out where a time is given, `at`")
     if delay is not None:
         if not _is_seconds(delay):
-            raise ScheduleError(
-                f"a delay of {_shown(delay)} can't be: it has to be seconds, 0 or more and less than {LONGEST:.0f}"
-            )
+            raise SettingValueError("delay", _shown(delay), f"seconds, 0 or more and less than {LONGEST:.0f}")
         return int(delay * 1000)
     if at is None:
         return 0
     # Programs without a type checker give a number of seconds since 1970, or a text.
     if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ScheduleError(
-            f"at={_shown(at)} has to be a datetime, such as datetime.fromtimestamp(seconds, UTC)"
-        )
+        raise SettingValueError("at", _shown(at), "a datetime, such as datetime.fromtimestamp(seconds, UTC)")
     if at.tzinfo is None:
-        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
+        raise SettingValueError(
+            "at", str(at), "a time with its zone, such as datetime.now(UTC) + timedelta(minutes=5)"
+        )
     return min(0, -int(at.timestamp() * 1000))
 
 

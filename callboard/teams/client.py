@@ -138,9 +138,9 @@ class Records:
         """
         check_conversation(conversation)
         fork_id = f"fork {uuid.uuid4().hex}"
-        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id, is_cut_only=True)
+        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id)
         accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
-        if accepted.part is not None:  # else the manager is an older one, and has seen to it
+        if accepted.part is not None:
             born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
             accepted = await self.runtime.send_message(born, other, claim_check=True)
         if accepted.problem:

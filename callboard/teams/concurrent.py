@@ -14,8 +14,7 @@ from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 
 from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, check_participants, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection, called
+from .loop import Choice, Floor, Participant, SpeakerSelection, called
 
 ALL_SPOKE: Final = "All {count} participants have spoken."
 ROUNDS_OVER: Final = "{rounds} rounds are over."

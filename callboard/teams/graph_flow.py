@@ -22,8 +22,7 @@ from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 
 from .errors import GraphConditionError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection
+from .loop import Choice, Floor, Participant, SpeakerSelection
 
 Condition: TypeAlias = Callable[[BaseChatMessage], bool]
 Activation: TypeAlias = Literal["all", "any"]

@@ -38,11 +38,11 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .budget import RunBudget, check_budget, not_limited
 from .client import TeamClient
 from .errors import TeamDeclarationError
-from .local_run import ConversationHere, LedTeam, Participant
-from .loop import Member, RoundRobinSelection, SpeakerSelection, TeamPlan
+from .local_run import ConversationHere
+from .loop import LedTeam, Member, Participant, RoundRobinSelection, SpeakerSelection, TeamPlan
 from .manager import TeamManager
 from .member import MemberActor
-from .protocol import BeginRun, StartRun, check_conversation, check_run_id, member_type
+from .protocol import StartRun, check_conversation, check_run_id, member_type
 
 
 class BaseGroupChat(Team):
@@ -273,7 +273,7 @@ class BaseGroupChat(Team):
                 settings=settings,
             )
 
-    def order(self, run_id: str, task: str, conversation: str | None = None) -> BeginRun:
+    def order(self, run_id: str, task: str, conversation: str | None = None) -> StartRun:
         """The message to the manager of this team that begins a run, or lets it wait for the one under way.
 
         Args:
@@ -286,7 +286,7 @@ class BaseGroupChat(Team):
         """
         check_run_id(run_id)
         check_conversation(run_id if conversation is None else conversation)
-        return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
+        return StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue")
 
     def _here(self) -> ConversationHere:
         return ConversationHere(self, self._output_content_type)

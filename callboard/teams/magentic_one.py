@@ -22,8 +22,7 @@ from callboard.models.types import CreateResult
 
 from .errors import LedgerError, SpeakerChoiceError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection
+from .loop import Choice, Floor, Participant, SpeakerSelection
 from .outcome import first_problem, json_text
 
 FACTS: Final = """You will direct a team that works on a request. Before the work begins, take stock of what is known.

@@ -13,12 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from callboard.agents.base import TaskResult
 from callboard.broker.errors import BrokerError
-from callboard.broker.remote_errors import text_of, trace_of
 from callboard.broker.retry import Buried
 from callboard.core.cancellation import CancellationToken
 from callboard.messages.chat import BaseChatMessage, StructuredMessage
 
-from .budget import Overspent, overspent_by
+from .budget import Overspent, budget_error, run_error
 from .errors import RunBudgetExceededError, TeamNotRunError, TeamOutputError, TeamRunError
 from .protocol import Accepted, TurnFailed
 
@@ -136,32 +135,6 @@ class Cancelling:
         self._failed.cancel()
         if self._order is not None:
             await asyncio.gather(self._order, return_exceptions=True)
-
-
-TRACEBACK: Final = 8000  # characters of it that are kept, the last ones
-
-
-def run_error(error: BaseException, where: str) -> TeamRunError:
-    """The error of a run in which something was raised.
-
-    Args:
-        error: What was raised.
-        where: Name of the member, or of the team's manager.
-    """
-    if isinstance(error, TeamRunError):
-        return error
-    overspent = overspent_by(error)
-    if overspent is not None:
-        return budget_error(overspent, where)
-    return TeamRunError(type(error).__name__, text_of(error), where, trace_of(error)[-TRACEBACK:])
-
-
-def budget_error(overspent: Overspent, where: str) -> RunBudgetExceededError:
-    """The error of a run that has used what it may."""
-    name = RunBudgetExceededError.__name__
-    return RunBudgetExceededError(
-        name, overspent.text, where, "", overspent.unit, overspent.limit, overspent.spent
-    )
 
 
 def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2s
 from operator import not_
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.agents.base import Said
 from callboard.broker import AgentId
@@ -239,7 +239,7 @@ class Accepted(_Order):
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
-        part: What the conversation was at a turn. Only in the answer to a `Fork` that asks for it.
+        part: What the conversation was at a turn. Only in the answer to a `Fork`.
     """
 
     run_id: str = ""
@@ -283,7 +283,7 @@ def path_of(team: AgentId, run_id: str, outer: str | None = None) -> str:
 
 @message(name="callboard.team.StartRun")
 class StartRun(_Order, Request[Accepted]):
-    """A task for a conversation.
+    """A task for a conversation: asked for by a client, or told, as that of a schedule, which waits for no answer.
 
     Attributes:
         run_id: Chosen by the client; the same again changes nothing.
@@ -302,17 +302,6 @@ class StartRun(_Order, Request[Accepted]):
     budget: RunBudget | None = None
     record: bool = False
     step: bool = False
-
-
-@message(name="callboard.team.BeginRun")
-class BeginRun(_Order):
-    """A task whose sender waits for no answer, as that of a schedule.
-
-    Attributes:
-        run: The task.
-    """
-
-    run: StartRun
 
 
 @message(name="callboard.team.Control")
@@ -376,31 +365,24 @@ class LoadConversation(_Order, Request[Accepted]):
     is_trial: bool = False
 
 
-@message(name="callboard.team.TimeUp")
-class TimeUp(_Order):
-    """A manager's message to itself: the time of a run's budget is over."""
-
-    run_id: str
-
-
 @message(name="callboard.team.Fork")
 class Fork(_Order, Request[Accepted]):
-    """Make another conversation of what this one was.
+    """Give what the conversation was, so that another one can begin with it.
+
+    The sender makes the new one, with `Born`. A manager that waited for another one would keep its worker from trying alone
+    what has ended a process, such as that other one.
 
     Attributes:
         fork_id: Tells it from others: the same again changes nothing.
         conversation: Id of the new one.
         turn: After which turn; None: see `run_id`.
         run_id: After the last turn of which run; "": after the last turn.
-        is_cut_only: Answer with what it was; who asks makes the new conversation of it, with `Born`. A manager that waited
-            for another one would keep its worker from trying alone what has ended a process, such as that other one.
     """
 
     fork_id: str
     conversation: str
     turn: int | None = None
     run_id: str = ""
-    is_cut_only: bool = False
 
 
 @message(name="callboard.team.Born")
@@ -664,8 +646,7 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
-        path: For which runs counts what is used in it; see `path_of`. Not there: it was begun by an older version, and
-            what is used counts for its id.
+        path: For which runs counts what is used in it; see `path_of`.
         parent: Who asked for it; None: a client did.
         is_paused: Whether nobody may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
@@ -700,11 +681,6 @@ class CurrentRun(BaseModel):
     asking: str = ""
     answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
-
-    @model_validator(mode="after")
-    def _with_path(self) -> Self:
-        self.path = self.path or self.run_id
-        return self
 
     @property
     def inside(self) -> tuple[int, ...]:

@@ -24,8 +24,7 @@ from callboard.models.types import CreateResult, ModelFamily
 
 from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection, called
+from .loop import Choice, Floor, Participant, SpeakerSelection, called
 
 
 def mentions(text: str, names: Sequence[str]) -> list[str]:

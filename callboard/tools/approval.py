@@ -154,7 +154,7 @@ async def allowed(
     Raises:
         CallRefusedError: It is not allowed, or the rule failed, so that it is not known whether it has to be; the
             model reads why.
-        NobodyAnswersError: Nobody can be asked here (a RuntimeError).
+        CannotAskError: Nobody can be asked here (a RuntimeError).
     """
     rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
     try:

@@ -14,7 +14,7 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageHandlerContext
 from callboard.core.protocol import AgentRuntime
 from callboard.core.subscriptions import AgentInstantiationContext
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 
 from .base import AnyArguments, Tool
 from .call import current_tool_context
@@ -156,7 +156,7 @@ class RemoteTool(Tool):
 def _sender() -> AgentId | None:
     try:
         return MessageHandlerContext.agent_id()
-    except OutsideContextError:
+    except MisuseError:
         return None
 
 

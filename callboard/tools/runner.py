@@ -192,7 +192,7 @@ async def run_tools(
         they are in the events.
 
     Raises:
-        NobodyAnswersError: A call has to be allowed, and nobody can be asked (a RuntimeError).
+        CannotAskError: A call has to be allowed, and nobody can be asked (a RuntimeError).
         asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
         FencedError: This worker has lost the message that it handles; another one has it.
         ServerUnavailableError: The server of the bus was lost.

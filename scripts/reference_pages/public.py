@@ -110,7 +110,6 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "UserProxyAgent",
         "GroupChat",
         "GroupChatManager",
-        "OnCondition",
         "ContextVariables",
     ),
     "callboard.ag2": (
@@ -122,6 +121,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "run_group_chat",
         "a_run_group_chat",
         "AgentTarget",
+        "OnCondition",
         "ReplyResult",
     ),
     "callboard.runs": (

@@ -6,8 +6,9 @@ import pytest
 
 from callboard.broker.errors import CommandError, FencedError
 from callboard.broker.outcome import Commit, RunEvent, RunWrite
-from callboard.broker.redis.client.lane import as_done, write_values
+from callboard.broker.redis.client.lane import write_values
 from callboard.broker.redis.client.run_reader import RunReader
+from tests.helpers.commits import as_done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, topic
 

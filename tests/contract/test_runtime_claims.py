@@ -344,7 +344,7 @@ async def test_a_reply_that_nobody_waits_for_expires(runtimes: Runtimes) -> None
     runtime = await runtimes.started(settings={"max_payload": 2000, "claim_check": True})
     await closure(runtime, "clerk", echo)
     asking = asyncio.create_task(runtime.send_message(Ask(), AgentId("clerk", "a")))
-    await eventually(lambda: runtime._worker is not None and runtime._worker.consumer.running)
+    await eventually(lambda: runtime.work.worker is not None and runtime.work.worker.consumer.running)
     asking.cancel()
     await asyncio.wait({asking})
     go_on.set()

@@ -16,7 +16,7 @@ from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
 from callboard.teams.loop import RoundRobinSelection
-from callboard.teams.protocol import Become, ConversationPart, Fork
+from callboard.teams.protocol import Become, Born, ConversationPart, Fork
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes, letters
@@ -117,7 +117,7 @@ async def test_a_fork_whose_member_could_not_take_over_its_part_says_so(
 
     for name in ("lake", "pond"):
         with monkeypatch.context() as broken:
-            broken.setattr("callboard.teams.member.MemberMemory.model_validate", fails)
+            broken.setattr("callboard.teams.fork.MemberMemory.model_validate", fails)
             lake = await sea.fork(name)
             await eventually(lambda: letters(runtime, "poets.inner.x"))
             await eventually(lambda: letters(runtime, "poets.a"))
@@ -152,7 +152,8 @@ async def test_a_part_that_comes_too_late_takes_nothing_from_who_has_spoken(
 async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) -> None:
     sea = await sea_of(runtime, max_turns=1)
     await sea.run(task="go")
-    order, manager = Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea")
+    cut = await runtime.send_message(Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea"))
+    order, manager = Born(fork_id="f", part=cut.part), AgentId("poets", "lake")
     for _ in range(2):
         assert (await runtime.send_message(order, manager)).problem == ""
     assert len(await sea.beside("lake").turns()) == 1

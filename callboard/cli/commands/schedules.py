@@ -137,13 +137,13 @@ def _give(
         bad_use("name a schedule, as `callboard schedules list` shows it")
 
     async def work() -> None:
-        from callboard.runtime.errors import UnknownScheduleError
+        from callboard.errors import UnknownNameError
 
         async with runs_at(target, url, namespace) as runtime:
             for name in rest:
                 try:
                     say(await order(runtime.schedules, name))
-                except UnknownScheduleError as error:
+                except UnknownNameError as error:
                     raise CommandFailed(str(error), FAILED) from error
 
     run(work())
@@ -166,12 +166,12 @@ def run_now(
     app = load_app(target)
 
     async def work() -> str:
-        from callboard.runtime.errors import UnknownScheduleError
+        from callboard.errors import UnknownNameError
 
         async with publisher(app, url, namespace) as runtime:
             try:
                 return await runtime.schedules.run_now(name)
-            except UnknownScheduleError as error:
+            except UnknownNameError as error:
                 raise CommandFailed(str(error), FAILED) from error
 
     say(run(work()))

@@ -24,7 +24,7 @@ from callboard.code import (
 )
 from callboard.code.launcher import LaunchPlan
 from callboard.code.process import Confinement
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
 
 from .executors import an_executor, run, started
 
@@ -266,7 +266,7 @@ def test_a_limit_that_is_none(field: str) -> None:
 
 async def test_confinement_is_known_after_the_start(folder: Path) -> None:
     executor = an_executor(folder)
-    with pytest.raises(OutsideContextError, match="started executor"):
+    with pytest.raises(MisuseError, match="started executor"):
         executor.confinement  # noqa: B018
     async with executor:
         assert str(executor.confinement).startswith("confined by")

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from callboard.groupchat import (
-    ContextExpression,
-    ContextStr,
-    ExpressionError,
-    ExpressionSyntaxError,
-    MissingVariableError,
-)
+from callboard.ag2 import ContextExpression
+from callboard.groupchat import ContextStr, ExpressionError, ExpressionSyntaxError, MissingVariableError
 
 VARIABLES: dict[str, Any] = {
     "yes": True,

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from callboard.ag2 import AgentNameTarget, GroupManagerTarget, StayTarget, TerminateTarget
-from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
-from callboard.groupchat import (
+from callboard.ag2 import (
+    AgentNameTarget,
     ContextExpression,
-    ContextVariables,
     ExpressionAvailableCondition,
     ExpressionContextCondition,
-    HandoffError,
+    GroupManagerTarget,
     OnContextCondition,
-    SpeakerSelectionError,
+    StayTarget,
     StringAvailableCondition,
     StringContextCondition,
+    TerminateTarget,
     TransitionTarget,
 )
+from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
+from callboard.groupchat import ContextVariables, HandoffError, SpeakerSelectionError
 
 EXECUTOR = "_Group_Tool_Executor"
 CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]

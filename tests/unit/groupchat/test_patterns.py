@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,10 @@ from callboard.ag2 import (
     AgentTarget,
     AskUserTarget,
     AutoPattern,
+    ContextExpression,
+    ContextStrLLMCondition,
     DefaultPattern,
+    ExpressionContextCondition,
     FunctionTarget,
     FunctionTargetMessage,
     FunctionTargetResult,
@@ -23,6 +28,8 @@ from callboard.ag2 import (
     GroupManagerTarget,
     ManualPattern,
     NestedChatTarget,
+    OnCondition,
+    OnContextCondition,
     Pattern,
     RandomAgentTarget,
     RandomPattern,
@@ -30,26 +37,21 @@ from callboard.ag2 import (
     RevertToUserTarget,
     RoundRobinPattern,
     StayTarget,
+    StringAvailableCondition,
+    StringContextCondition,
+    StringLLMCondition,
     TerminateTarget,
+    TransitionTarget,
     a_initiate_group_chat,
     initiate_group_chat,
 )
 from callboard.groupchat import (
-    ContextExpression,
     ContextStr,
-    ContextStrLLMCondition,
     ContextVariables,
     ConversableAgent,
-    ExpressionContextCondition,
     HandoffError,
     IOStream,
-    OnCondition,
-    OnContextCondition,
     SpeakerSelectionError,
-    StringAvailableCondition,
-    StringContextCondition,
-    StringLLMCondition,
-    TransitionTarget,
     UpdateSystemMessage,
 )
 from callboard.memory.llm_messages import FunctionCall
@@ -260,7 +262,7 @@ async def test_nobody_calls_what_others_were_given() -> None:
 
 async def test_one_agent_knows_a_function_and_another_one_executes_it() -> None:
     a, b = an_agent("a", call("pay"), "end"), an_agent("b")
-    a.llm_tools.append({"name": "pay", "description": "Pays.", "parameters": {}})
+    a.functions.offered.append({"name": "pay", "description": "Pays.", "parameters": {}})
     b.register_function({"pay": lambda: "paid"})
     result, _ = await chatted(DefaultPattern(a, [a, b]))
     assert result.chat_history[2]["content"] == "paid"
@@ -739,3 +741,13 @@ async def test_a_default_stream_is_not_needed() -> None:
     with IOStream.set_default(shown := Scripted()):
         await a_initiate_group_chat(DefaultPattern(a, [a]), "hi")
     assert "termination" in shown.kinds
+
+
+def test_agents_load_patterns_when_handoffs_are_asked_for() -> None:
+    code = (
+        "import sys; from callboard.groupchat import ConversableAgent as Agent, GroupChatManager; agent = Agent('a');"
+        "print('callboard.ag2' in sys.modules); agent.handoffs.clear();"
+        "from callboard import ag2; print(ag2.ConversableAgent is Agent, type(agent.handoffs) is ag2.Handoffs)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]

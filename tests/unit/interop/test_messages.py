@@ -13,7 +13,7 @@ from pydantic import BaseModel, RootModel, SerializeAsAny
 from callboard.broker.codec import MessageRegistry
 from callboard.broker.errors import DecodeError, EncodeError, MessageDeclarationError, UnknownMessageError
 from callboard.broker.limits import Limits
-from callboard.interop.errors import UnportableMessageError
+from callboard.errors import DeclarationError
 from callboard.interop.messages import CLASS, Carried, HostedRegistry, is_open, tag_of
 
 
@@ -176,7 +176,7 @@ def test_what_can_not_be_written_is_named() -> None:
     class Holder(BaseModel):
         anything: Any
 
-    with pytest.raises(UnportableMessageError, match="Plain can't leave the process"):
+    with pytest.raises(DeclarationError, match="Plain can't leave the process"):
         HostedRegistry().entry_for(Carried(Plain()))
     with pytest.raises(EncodeError, match="Holder"):
         there_and_back(Holder(anything=Plain()))

@@ -8,7 +8,7 @@ import pytest
 from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
 from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.redis.store import RedisStore
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 from callboard.models import LocalStore, RuntimeStore
 from callboard.models.stores import Store
 from tests.helpers.eventually import eventually
@@ -158,5 +158,5 @@ async def test_a_runtime_store_is_the_server_of_the_handler() -> None:
 
 
 async def test_outside_a_handler_there_is_no_runtime_store() -> None:
-    with pytest.raises(OutsideContextError, match="RuntimeStore"):
+    with pytest.raises(MisuseError, match="RuntimeStore"):
         await RuntimeStore().get("a")

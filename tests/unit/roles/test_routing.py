@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from callboard.roles import Message, Part, UnknownRoleError
+from callboard.roles import Message, Part, Role, UnknownRoleError
 from callboard.roles.actor import Acting
 from callboard.roles.errors import DuplicateRoleError, HopLimitError
 from callboard.roles.message import bus_name, topic_of
@@ -69,9 +69,14 @@ def test_what_leads_to_several_messages() -> None:
         check_hops({"a": 2, "b": 1}, 3, "b")
 
 
-class Somebody:
-    agent_type = "b"
-    address = "m.B"
+class Somebody(Role):
+    @property
+    def agent_type(self) -> str:
+        return "b"
+
+    @property
+    def address(self) -> str:
+        return "m.B"
 
     def cause(self) -> str:
         return "x"

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.errors import StepError
+from callboard.errors import DeclarationError
 from callboard.runtime.effects import Recorder
 from tests.helpers.fake_transport import FakeTransport
 from tests.helpers.runtimes import Answer, Note
@@ -131,7 +131,7 @@ async def test_a_function_that_is_not_async_is_refused(transport: FakeTransport)
     def pay() -> Any:
         return 250
 
-    with pytest.raises(StepError, match="'pay' can't run: its function has to be async"):
+    with pytest.raises(DeclarationError, match="'pay' can't run: its function has to be async"):
         await _recorder(transport)("pay", pay)
     assert transport.records == {}
 

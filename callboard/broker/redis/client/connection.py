@@ -525,14 +525,15 @@ class ServerClock:
         self._offset = self._least
         self._is_known = False
 
-    def observe(self, server_ms: int, asked_ms: float) -> None:
+    def observe(self, server_ms: int, asked_ms: float | None) -> None:
         """Learns from an answer.
 
         Args:
             server_ms: the server's time in it.
-            asked_ms: steady time when the question left.
+            asked_ms: steady time when the question left; None: it is not known, and the answer is taken for new.
         """
-        least, most = server_ms - steady_ms(), server_ms + 1 - asked_ms
+        now = steady_ms()
+        least, most = server_ms - now, server_ms + 1 - (now if asked_ms is None else asked_ms)
         if self._is_known and least <= self._most and most >= self._least:
             # An answer that lay unread while a handler blocked the event loop says little, and takes nothing away.
             least, most = max(least, self._least), min(most, self._most)

@@ -22,8 +22,9 @@ from callboard.broker.errors import (
     UndeliverableError,
 )
 from callboard.broker.outcome import RunWrite
+from callboard.broker.redis.arguments import MESSAGE_FORMS, index_of
 from callboard.broker.settings import BrokerSettings
-from callboard.broker.telemetry import Published, emit, is_watched
+from callboard.broker.telemetry import LISTENERS, Published, emit
 
 from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
@@ -31,8 +32,8 @@ from .lane import write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 4  # place of the number of fences among the arguments of publish.lua
-PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
+FENCES = index_of("publish", "fences")
+PLAIN, HEADED, FULL = MESSAGE_FORMS.values()
 
 Batch: TypeAlias = list[tuple[Posting, asyncio.Future[bool]]]
 Begun: TypeAlias = tuple[list[Argument], asyncio.Future[Any]]
@@ -183,13 +184,13 @@ class Publisher:
             self._fail(batch, error)
 
     def _arrived(self, batch: Batch, answer: list[bytes], asked: float) -> None:
-        self._clock.observe(int(answer[0]), asked)
         self._settle(batch, answer)
         if answer[1]:
             self._on_full_topic(answer[1].decode())
+        self._clock.observe(int(answer[0]), asked)
 
     def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
-        if len(answer) == 2 and not self._waiting_room.is_used and not is_watched():
+        if len(answer) == 2 and not self._waiting_room.is_used and not LISTENERS:
             for _, future in batch:  # nearly always: all were added
                 if not future.done():
                     future.set_result(True)
@@ -316,7 +317,7 @@ def message_values(postings: Sequence[Posting]) -> list[Argument]:
 def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:
     if status is None:
         future.set_result(True)
-        if is_watched():
+        if LISTENERS:
             _tell(posting)
     elif status == b"duplicate":
         future.set_result(False)

@@ -58,8 +58,8 @@ class TestBinary:
 
     def test_the_wheel_is_not_imported(self) -> None:
         code = (
-            "import sys; from callboard.broker.redis.server import files; "
-            "files.wheel_binaries(); print('valkey' in sys.modules)"
+            "import sys; from callboard.broker.redis import embedded; "
+            "embedded.wheel_binaries(); print('valkey' in sys.modules)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "False"

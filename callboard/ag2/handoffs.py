@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
+from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.errors import ExpressionError, HandoffError, MissingVariableError
+from callboard.groupchat.events import ChatEvent, IOStream
+from callboard.groupchat.messages import Message
+from callboard.groupchat.replies import GroupPart
+
 from .conditions import AvailableCondition, ContextCondition, Knowing, LLMCondition
-from .context_variables import ContextVariables
-from .errors import ExpressionError, HandoffError, MissingVariableError
-from .events import ConditionNotMetEvent, IOStream
-from .messages import Message
-
-__all__ = []
-
 
 KIND = "kind"
 
@@ -319,7 +318,27 @@ NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "r
 
 
 @dataclass(frozen=True)
-class HandoffPart:
+class ConditionNotMetEvent(ChatEvent):
+    """A condition is not met, because its context variables are not there or can't be compared. In AG2 the run ends then.
+
+    Attributes:
+        agent: Who would have handed over.
+        reason: What is wrong.
+    """
+
+    type: ClassVar[str] = "condition_not_met"
+
+    agent: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The reason."""
+        return f"{self.agent} does not hand over: {self.reason}"
+
+
+@dataclass(frozen=True)
+class HandoffPart(GroupPart):
     """An agent's part; it never changes.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Conditions of handoffs: texts and expressions with context variables in them."""
+"""Conditions of handoffs: expressions with context variables in them, and texts."""
 
 from __future__ import annotations
 
@@ -10,45 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 from unicodedata import normalize
 
-from .context_variables import ContextVariables
-from .errors import ExpressionError, ExpressionSyntaxError, MissingVariableError
-from .messages import Message
-
-PLACES: Final = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-WITH_BRACES: Final = re.compile(rf"\{{\{{|\}}\}}|{PLACES.pattern}")
-
-
-@dataclass(frozen=True)
-class ContextStr:
-    """A text with variables in braces, such as ``"The customer is {name}."``.
-
-    Args:
-        template: The text. A variable may have a format behind a colon: ``{price:.2f}``. As in AG2 ``{{`` and ``}}`` are
-            braces; where there is no ``{{``, ``}}`` is what it is, as in JSON.
-    """
-
-    template: str
-
-    def format(self, context_variables: Mapping[str, Any]) -> str:
-        """The text with the values. A variable that is not there, or does not fit its format, stays in its braces."""
-        places = WITH_BRACES if "{{" in self.template else PLACES
-        return places.sub(lambda place: _filled(place, context_variables), self.template)
-
-    def __str__(self) -> str:
-        return f"ContextStr, unformatted: {self.template}"
-
-
-def _filled(place: re.Match[str], values: Mapping[str, Any]) -> str:
-    name, how = place[1], place[2] or ""
-    if name is None:
-        return place[0][0]
-    if name not in values:
-        return place[0]
-    try:
-        return format(values[name], how)
-    except (TypeError, ValueError, ArithmeticError):  # one that is too large for its format
-        return place[0]
-
+from callboard.groupchat.context_variables import ContextStr, ContextVariables
+from callboard.groupchat.errors import ExpressionError, ExpressionSyntaxError, MissingVariableError
+from callboard.groupchat.messages import Message
 
 PIECES: Final = re.compile(
     r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\$\{(?P<name>[^}]*)\}|(?P<sign>!(?!=)|&{1,2}|\|{1,2})"""
