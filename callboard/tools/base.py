@@ -18,7 +18,7 @@ from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
 from .approval import NeedsApproval
 from .call import IfUnknown
-from .errors import ToolArgumentsError, ToolDeclarationError, ToolReturnError
+from .errors import ToolArgumentsError, ToolReturnError, unloadable
 from .schema import ParametersSchema, ToolSchema, parameters_of
 
 SENTENCE: Final = 100
@@ -379,8 +379,7 @@ class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_c
         try:
             loaded = self._state_type.model_validate(state)
         except ValidationError as error:
-            reason = f"{self._name}: {'; '.join(_problems(error, ()))}"
-            raise ToolDeclarationError("the state", reason, "can't be loaded") from error
+            raise unloadable(f"{self._name}: {'; '.join(_problems(error, ()))}") from error
         self.load_state(loaded)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .base import Tool
-from .errors import ToolDeclarationError, UnknownToolError, duplicate_tool, not_a_tool
+from .errors import ToolDeclarationError, UnknownToolError, duplicate_tool, not_a_tool, unloadable
 from .ranking import ToolIndex, ToolVectors, joined
 from .schema import ToolSchema, check_description, check_name
-from .static import STATE_VERSION, CallingStreamWorkbench, states_of, unloadable
+from .static import STATE_VERSION, CallingStreamWorkbench, states_of
 from .workbench import DEFAULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:

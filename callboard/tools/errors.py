@@ -21,9 +21,12 @@ their texts: the headers of a request, which may hold secrets, are in none of th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from callboard.errors import did_you_mean
 from callboard.foundation import ActorError
+
+UNUSABLE: Final = "can't be used"
 
 
 class ToolError(ActorError):
@@ -58,6 +61,11 @@ def not_a_tool(given: object) -> ToolDeclarationError:
 def duplicate_tool(name: str) -> ToolDeclarationError:
     """Two tools of one workbench have one name."""
     return ToolDeclarationError(f"there is a tool {name!r}", "give one of the two another name", "already")
+
+
+def unloadable(reason: str) -> ToolDeclarationError:
+    """A saved state does not belong to a tool or a workbench."""
+    return ToolDeclarationError("the state", reason, "can't be loaded")
 
 
 class HttpToolError(ToolError):

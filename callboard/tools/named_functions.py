@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from callboard.foundation.component import ComponentNotAllowedError, NotDumpableError, permissions
 
-from .errors import ToolDeclarationError
+from .errors import UNUSABLE, ToolDeclarationError
 
 UNNAMEABLE: Final = "can't be named in a configuration"
-UNUSABLE: Final = "can't be used"
 
 
 def path_of(function: Callable[..., Any]) -> str:

@@ -21,6 +21,7 @@ from .approval import NeedsApproval
 from .base import StreamTool, Tool
 from .call import AskedCall, current_tool_context, name_of_call, read_call
 from .errors import (
+    UNUSABLE,
     CallRefusedError,
     ToolDeclarationError,
     ToolEndedError,
@@ -29,6 +30,7 @@ from .errors import (
     UnknownToolError,
     duplicate_tool,
     not_a_tool,
+    unloadable,
 )
 from .remote import RemoteTool
 from .schema import ToolSchema
@@ -357,9 +359,6 @@ def failed_result(name: str, error: BaseException) -> ToolResult:
     return error_result(name, error)
 
 
-UNUSABLE: Final = "can't be used"
-
-
 class ToolOverride(BaseModel):
     """A name or description that models are shown instead of the tool's own.
 
@@ -574,11 +573,6 @@ def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
             raise duplicate_tool(tool.name)
         found[tool.name] = tool
     return found
-
-
-def unloadable(reason: str) -> ToolDeclarationError:
-    """A saved state does not belong to a workbench."""
-    return ToolDeclarationError("the state", reason, "can't be loaded")
 
 
 def states_of(state: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, Any]]:
