@@ -30,7 +30,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 
-from .errors import StrictSchemaError, ToolDeclarationError
+from .errors import ToolDeclarationError
 from .json_schema import (
     DATA,
     NAMED,
@@ -121,11 +121,11 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
         strict: The schema has to meet the rules of OpenAI's structured outputs.
 
     Raises:
-        StrictSchemaError: Strict mode asks for what the model does not have (a ValueError).
+        ToolDeclarationError: Strict mode asks for what the model does not have (a ValueError).
     """
     schema: dict[str, Any] = model.model_json_schema(schema_generator=_Generator)
     for name, part in schema.get("$defs", {}).items():
-        # The name of a class; a title that somebody wrote stays.
+        # The name of a class; a title that was written by hand stays.
         if name.endswith(part.get("title", "\0")):
             del part["title"]
     return to_parameters(schema, tool, strict=strict)
@@ -138,7 +138,7 @@ def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) ->
     none.
 
     Raises:
-        StrictSchemaError: Strict mode asks for what the schema does not have (a ValueError).
+        ToolDeclarationError: Strict mode asks for what the schema does not have (a ValueError).
     """
     whole, definitions = with_definitions(schema)
     found = _Inliner(definitions)
@@ -157,7 +157,13 @@ def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) ->
             why for name, part in parameters.get("$defs", {}).items() for why in _make_strict(part, name)
         ]
         if reasons:
-            raise StrictSchemaError(tool, reasons)
+            raise ToolDeclarationError(
+                tool,
+                f"Strict mode is enabled for it, and its arguments don't allow it: {'; '.join(reasons)}. "
+                "In strict mode every argument is required and every object lists its fields: write `X | None` "
+                "without a default instead of an optional argument, and a model instead of a dict.",
+                places=reasons,
+            )
     return parameters
 
 

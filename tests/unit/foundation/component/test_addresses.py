@@ -20,7 +20,7 @@ from callboard.foundation.providers import PROVIDERS
 from callboard.memory.llm_messages import Image, UserMessage
 from callboard.models import ChatCompletionClient
 from callboard.tools import HttpTool, McpWorkbench
-from callboard.tools.errors import HttpHostError, McpConnectionError
+from callboard.tools.errors import CallRefusedError, ToolConnectionError
 
 OPENAI = {"provider": "callboard.models.openai.OpenAIChatCompletionClient"}
 SCHEMA = {"type": "object", "properties": {}}
@@ -115,7 +115,7 @@ async def test_a_config_alone_reaches_no_private_address(
         return ["127.0.0.1"]
 
     monkeypatch.setattr(addresses, "lookup", lookup)
-    with pytest.raises((ComponentNotAllowedError, McpConnectionError, HttpHostError)) as error:
+    with pytest.raises((ComponentNotAllowedError, ToolConnectionError, CallRefusedError)) as error:
         await use(ComponentLoader.load_component(config_of(field, host, listener.port), object))
     assert listener.connections == 0
     assert host in str(error.value)
