@@ -33,7 +33,7 @@ from .message_filter import (
     MessageFilterConfig as MessageFilterConfig,
     PerSourceFilter as PerSourceFilter,
 )
-from .runner_tool import AgentTool as AgentTool, TaskRunnerTool as TaskRunnerTool, TeamTool as TeamTool
+from .runner_tool import AgentTool as AgentTool, TeamTool as TeamTool
 from .society_of_mind import SocietyOfMindAgent as SocietyOfMindAgent
 from .user_proxy import UserProxyAgent as UserProxyAgent
 

@@ -6,7 +6,7 @@ Given as `App(retry=RetryPolicy(...))` for all agent types of an app, as `@app.a
 as `RedisAgentRuntime(retry=...)`; else made of the settings `max_attempts`, `retry_base` and `retry_cap`. Another rule is a
 subclass with a `decide` of its own. An error of a handler may ask for a pause with an attribute `retry_after` (seconds, at
 most an hour), say with `permanent = True` that another attempt is useless, or with `is_outage = True` that something which
-the handler needs can't be reached: that uses up no attempt, see `decide_outage` and outages.py.
+the handler needs can't be reached: that uses up no attempt, see `decide_outage`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class RetryPolicy:
 def decided(
     policy: RetryPolicy, attempt: int, error: BaseException, info: ErrorInfo, waited: float = 0.0
 ) -> Retry | DeadLetter:
-    """What a policy decides, which may be an app's own: a decision that can't be carried out is a dead letter.
+    """The decision of a policy, which may be an app's own: one that can't be carried out is a dead letter.
 
     Without this a pause that is no number would end the turn that commits it, and no other decision would leave any more.
 

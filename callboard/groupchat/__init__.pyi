@@ -17,7 +17,6 @@ from .events import (
     ClearAgentsHistoryEvent as ClearAgentsHistoryEvent,
     GroupChatResumeEvent as GroupChatResumeEvent,
     GroupChatRunChatEvent as GroupChatRunChatEvent,
-    HistoryNotClearedEvent as HistoryNotClearedEvent,
     IOStream as IOStream,
     SelectSpeakerEvent as SelectSpeakerEvent,
     SelectSpeakerInvalidInputEvent as SelectSpeakerInvalidInputEvent,

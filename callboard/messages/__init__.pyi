@@ -9,7 +9,6 @@ from .chat import (
     StopMessage as StopMessage,
     StructuredContentType as StructuredContentType,
     StructuredMessage as StructuredMessage,
-    StructuredMessageConfig as StructuredMessageConfig,
     StructuredMessageFactory as StructuredMessageFactory,
     TextMessage as TextMessage,
     ToolCallSummaryMessage as ToolCallSummaryMessage,

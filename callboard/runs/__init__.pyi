@@ -1,5 +1,4 @@
 from .chat_managers import (
-    ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,
     HandoffChatManager as HandoffChatManager,
     ManualChatManager as ManualChatManager,

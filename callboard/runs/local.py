@@ -472,6 +472,8 @@ class ProcessQuestions:
         asked = self._asked.get(input_id)
         if asked is None:
             raise InputRequestUnknownError(input_id)
+        # Two answers may come in one moment, from a console and from a program. The agent goes on with the first: a second
+        # one that was taken would be confirmed to its sender, and heard by no agent.
         # guard: the first answer counts
         if asked.status is not InputStatus.OPEN:
             raise _over(asked)

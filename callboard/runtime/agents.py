@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from callboard.broker import AgentId, BrokerSettings, MessageRegistry, SubscriptionTable
+from callboard.broker import AgentId, BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Holder
 from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
-from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
+from callboard.broker.subscriptions import (
+    Subscription,
+    SubscriptionTable,
+    TypePrefixSubscription,
+    TypeSubscription,
+)
 from callboard.core.agent import BaseAgent, is_bound
 from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
@@ -223,7 +228,7 @@ class LocalAgents:
         return await self._complete_once(kind, agent_id, made)
 
     def _construct(self, kind: LocalAgentType, agent_id: AgentId) -> Any:
-        """What the factory returns: an agent, or what is to be awaited for one."""
+        """Calls the factory: returns an agent, or what is to be awaited for one."""
         token = agent_being_made.set((self._runtime, agent_id))
         try:
             return kind.construct(agent_id)

@@ -118,7 +118,7 @@ class Floor:
 class SpeakerSelection(ABC):
     """A strategy: chooses who speaks next. Each conversation has one of its own.
 
-    Derive from it, and from `BaseGroupChat` a team that makes one; see round_robin.py, which is the shortest.
+    Derive from it, and from `BaseGroupChat` a team that makes one; see `RoundRobinSelection`, which is the shortest.
     """
 
     @abstractmethod
@@ -452,6 +452,8 @@ class TurnLoop:
         """
         state = self.state
         speaking = state.speaking.get(member)
+        # The answer of a turn that was cancelled races with the next `Speak` to the same member. Heard now, it would end
+        # that turn with the old words, and the new answer would come to nothing.
         # guard: a turn is heard once
         if speaking is None or speaking.turn != turn:
             return None
