@@ -67,7 +67,7 @@ def code_of(error: BaseException, command: str = "") -> int:
         UnheardError,
         UnknownNameError,
     )
-    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
+    from callboard.memory.errors import MemoryValueError, StoreUnavailableError
     from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
@@ -94,8 +94,7 @@ def code_of(error: BaseException, command: str = "") -> int:
         | DuplicateAgentTypeError
         | SettingValueError
         | UnknownNameError
-        | MemorySettingError
-        | FilterError,
+        | MemoryValueError,
     ):
         return BAD_USE
     return FAILED
