@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from callboard.core.answers import CONSENT, Consent
 from callboard.core.people import Question, ask_person, can_ask
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages.chat import BaseChatMessage
 from callboard.messages.events import read_message
 from callboard.runtime.steps import NumberedStep, running_context
-from callboard.tools.approval import CONSENT, Consent
 
 from .errors import UserInputError
 

@@ -16,9 +16,8 @@ from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
     DeadlineExceededError,
+    DecodeError,
     FencedError,
-    UnknownMessageError,
-    UnsupportedVersionError,
 )
 from callboard.broker.mailbox import HandlingWorker, Turn
 from callboard.broker.outcome import (
@@ -277,7 +276,7 @@ class AgentHost:
     def _changed(
         live: LiveAgent,
     ) -> tuple[tuple[int, bytes] | None, tuple[int, Sequence[LogChange]] | None]:
-        """What a commit writes of the state of a persistent agent and of its logs; both count as written from now on."""
+        """The part of a commit that is a persistent agent's state and logs; both count as written from now on."""
         data = dump_state(live.agent, live.saved)
         is_changed = data != live.saved
         changes = log_changes(live.agent, is_changed) if has_logs(live.agent) else None
@@ -346,7 +345,7 @@ class AgentHost:
         message: Any,
         ctx: MessageContext,
     ) -> Any:
-        """The same with AutoGen's log events; only where somebody listens to them."""
+        """The same with AutoGen's log events; only where they are listened to."""
         log = self._log or MessageLog()
         log.delivered(message, ctx, live.agent_id)
         try:
@@ -390,7 +389,7 @@ class AgentHost:
         if _is_newer(error):
             return Wait(envelope.type, envelope.version, letter)
         self.failed += 1
-        if isinstance(error, UnknownMessageError):  # a newer application may know it
+        if isinstance(error, DecodeError) and error.is_unknown:  # a newer application may know it
             self._failures.unknown(delivery.raw_type.decode(), envelope)
             return Wait(envelope.type, envelope.version, letter)
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
@@ -424,7 +423,7 @@ class AgentHost:
 
 
 def _is_newer(error: BrokerError) -> bool:
-    return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+    return isinstance(error, DecodeError) and bool(error.accepted) and error.version > max(error.accepted)
 
 
 class RunningLimits:

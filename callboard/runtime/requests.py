@@ -67,7 +67,7 @@ class RequestTokens:
         self._tokens.setdefault(request_id, []).append(token)
 
     def remove(self, request_id: str, token: CancellationToken) -> None:
-        """Nobody waits for that request any more."""
+        """Ends the wait for that request."""
         tokens = self._tokens[request_id]
         tokens.remove(token)
         if not tokens:
@@ -194,7 +194,7 @@ def reply_to(
 
     Raises:
         EncodeError: the result can't be written.
-        PayloadTooLargeError, ClaimTooLargeError: it is too large.
+        PayloadTooLargeError: it is too large.
     """
     kind = registry.entry_for(result)
     body = kind.encode(result, limits or Limits.of(settings))

@@ -64,7 +64,7 @@ from .states import TurnMark
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.runtime.run_history import RunEntry, RunReading as RunEvents
+    from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
