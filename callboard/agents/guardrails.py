@@ -15,7 +15,7 @@ from callboard.messages.events import read_message
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools.approval import CONSENT, Consent
 
-from .errors import NobodyToAskError
+from .errors import UserInputError
 
 __all__ = []
 
@@ -67,10 +67,10 @@ class Asks:
 
 
 Verdict: TypeAlias = Passed | Refused | Changed[T] | Asks | None
-"""What a guardrail says about a T."""
+"""Verdict of a guardrail about a T."""
 
 Decision: TypeAlias = Passed | Refused
-"""What a person may say."""
+"""Answers that a person may give."""
 
 
 class Guardrail:
@@ -187,7 +187,7 @@ class Form(Protocol[T]):
         ...
 
     def shown(self, thing: T) -> Any:
-        """What of it is the same in every attempt, as plain data."""
+        """The part of it that is the same in every attempt, as plain data."""
         ...
 
 
@@ -240,7 +240,7 @@ class AnswerForm:
 async def recorded(
     number: int, thing: T, form: Form[T], ask: Callable[[T], Awaitable[Verdict[T]]]
 ) -> Verdict[T]:
-    """What a guardrail says, in a handler from the record if it is there.
+    """The verdict of a guardrail, in a handler from the record if it is there.
 
     Args:
         number: Of the guardrail among those of its assistant.
@@ -290,20 +290,24 @@ def _read(data: dict[str, Any], form: Form[T]) -> Verdict[T]:
 
 
 async def decided_by_person(agent: str, asks: Asks) -> Decision:
-    """What a person says: yes, or no and why.
+    """The decision of a person: yes, or no and why.
 
     Args:
         agent: Whose guardrail asks.
         asks: The question.
 
     Raises:
-        NobodyToAskError: Nobody can be asked here (a RuntimeError).
+        UserInputError: No person can be asked here (a RuntimeError).
     """
     digest = hashlib.sha256(asks.question.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
     step = NumberedStep.begin(f"guardrail-asks:{digest}")
     context = running_context()
     if not can_ask(context):
-        raise NobodyToAskError(agent, asks.question)
+        raise UserInputError(
+            agent,
+            f"a guardrail asks: {asks.question} Nobody can be asked: give the assistant a function that asks, `on_input=`, "
+            f"write `on_guardrail_asks` in a class of your own, or run it on the bus.",
+        )
     question = Question(
         text=asks.question,
         name="guardrail" if step is None else step.full_name,

@@ -149,7 +149,7 @@ class Bench(StreamWorkbench):
         return await place.call_tool(name, arguments, cancellation_token, call_id)
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         place = self._places.get(name)
         return False if place is None else place.approval_of(name)
 

@@ -82,7 +82,7 @@ class UserProxyAgentConfig(BaseModel):
 class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     """Speaks for a person: shows a UserInputRequestedEvent, asks, and says what the person answers.
 
-    A handoff to it is answered by a handoff back to whoever handed over.
+    A handoff to it is answered by a handoff back to the agent that handed over.
 
     With an `input_func` the team waits in memory until the person has answered; `cancellation_token` ends the wait. In a
     handler on the bus the answer is recorded: a process that dies afterwards does not ask again.
@@ -138,7 +138,7 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
         """Show that the person is asked, and ask.
 
         Raises:
-            UserInputError: `input_func` failed, or the conversation is being handed over to somebody else (a
+            UserInputError: `input_func` failed, or the conversation is being handed over to another (a
                 RuntimeError).
             asyncio.CancelledError: The token was cancelled.
         """

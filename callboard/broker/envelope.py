@@ -68,11 +68,11 @@ class Envelope(NamedTuple):
         cancellable: its sender may cancel it.
         version: version of the message class.
         error: a reply that carries an error.
-        claimed: the body is a pointer to bytes beside the stream, see claims.py.
+        claimed: the body is a pointer to bytes beside the stream, see `Pointer`.
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
             and the request that it waits for.
         run: id of the run that it belongs to; what its handler sends carries it on.
-        if_buried: its sender is told when it becomes a dead letter, see buried.py.
+        if_buried: its sender is told when it becomes a dead letter, see retry.py.
     """
 
     id: str
@@ -108,6 +108,10 @@ class Fence(NamedTuple):
 
     worker: str
     held: bytes
+
+
+NO_FENCE: Final = ("", "")
+"""What stands for a fence where there is none, among the arguments of a Lua function."""
 
 
 class Claim(NamedTuple):
@@ -524,7 +528,7 @@ class Delivery(Receipt):
         has_logs: the state has logs, which did not come along.
         state_unknown: the state has to be asked for (after a lost connection).
         claim: key suffix of the bytes that the body points to, once they were read.
-        mailbox: what holds it in this worker.
+        mailbox: the Mailbox that holds it in this worker, or None. (A class above this one: it is made of deliveries.)
         shared: what it has in common with other deliveries of the same answer that have the same body; None: nothing.
     """
 
@@ -564,7 +568,7 @@ class Delivery(Receipt):
         self.has_logs = False
         self.state_unknown = False
         self.claim: str | None = None
-        self.mailbox: Holder | None = None
+        self.mailbox: Any = None
         self.shared: SharedBody | None = None
 
     def like(self, raw_type: bytes, stream: bytes, entry: bytes, tries: bytes) -> Delivery:

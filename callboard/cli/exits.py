@@ -43,7 +43,7 @@ class CommandFailed(ActorError):
 
 
 def bad_use(sentence: str) -> NoReturn:
-    """Ends the command with the exit code for wrong use."""
+    """End the command with the exit code for wrong use."""
     raise CommandFailed(sentence, BAD_USE)
 
 

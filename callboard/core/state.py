@@ -2,7 +2,7 @@
 
 It is loaded when the agent wakes up, and stored together with everything else that handling a message did.
 
-The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see log.py: an agent has one
+The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see `Log`: an agent has one
 object for each of them, which stays the same whatever is loaded, so that others may keep hold of it.
 """
 

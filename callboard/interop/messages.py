@@ -2,7 +2,7 @@
 
 AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them no reader could
 tell afterwards which class a model was. So each nested model that derives from another model is written with a tag, and
-read as an instance of a class that this process knows: see classes.py.
+read as an instance of a class that this process knows: see `KnownClasses`.
 
 Nothing is imported because a message names it.
 """
@@ -36,7 +36,7 @@ class Carried:
 
     Attributes:
         message: any object that pydantic can write, or plain data.
-        token: name of the cancellation token that was given with it, see tokens.py; None: none was.
+        token: name of the cancellation token that was given with it, see `Tokens` of hosted.py; None: none was.
     """
 
     message: Any

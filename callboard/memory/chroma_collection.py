@@ -238,7 +238,7 @@ def _holder(file: Path) -> str:
 
 
 ChromaHandle: TypeAlias = Any
-"""A collection of chromadb, which only collection.py imports."""
+"""A collection of chromadb, which only this file imports."""
 
 LARGEST_LOOK: Final = 500  # ids in one condition
 MOST_LOOKED_AT: Final = 1_000  # records and parts that one search looks at

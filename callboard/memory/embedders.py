@@ -66,7 +66,7 @@ class Embedder(Protocol):
 
         Args:
             texts: Any number. A text longer than the model reads may be cut: an embedder that does so says how much
-                it reads with a method `limit`, see limit.py, and stores give it parts of such a text.
+                it reads with a method `limit`, see `limit_of`, and stores give it parts of such a text.
 
         Returns:
             float32, shape (len(texts), dimension), each row of length 1.

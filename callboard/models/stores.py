@@ -90,7 +90,7 @@ class Store(Protocol):
         Atomic, so that of two requests at once neither overlooks the other, and safe to repeat.
 
         Args:
-            hold_id: names it, see holds.py: what another worker set aside for the same message before is given back.
+            hold_id: names it, see `new_hold_id`: what another worker set aside for the same message before is given back.
             scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
             amounts: "tokens" and "usd"; -1 USD: the price is not known, and no limit in money covers it.
             limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.

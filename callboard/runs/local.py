@@ -112,12 +112,12 @@ class ProcessRun(RunSource):
                 await self._carry_out(task)
         except asyncio.CancelledError:
             self._end("cancelled", CompletedEvent, state="cancelled")
-        except Exception as error:  # noqa: BLE001 - it is raised for whoever asks for the result
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._error = error
             self._fail(error)
 
     def _around(self) -> Iterator[AbstractContextManager[Any]]:
-        """What is in force while the run goes on, for whatever it calls."""
+        """The scope of the run, for whatever it calls."""
         yield usage_run(self._id)
         yield counted_here(self._store)
         yield speaking_as(self.team.name)
@@ -217,7 +217,7 @@ class ProcessRun(RunSource):
         return "input_required" if not self._is_over and self.questions.is_waiting else self._state
 
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end."""
+        """Its result; waits for the end."""
         await self.wait()
         if self._error is not None:
             raise self._error
@@ -230,7 +230,7 @@ class ProcessRun(RunSource):
         return self._said
 
     async def cost(self) -> RunUsage:
-        """What its models used until now."""
+        """The use of its models until now."""
         return without_team(await self._ledger.of_run(self._id), self.team.name)
 
     # Orders
@@ -247,7 +247,7 @@ class ProcessRun(RunSource):
             await self.wait()
 
     async def pause(self) -> bool:
-        """Let nobody begin to speak."""
+        """Let no agent begin to speak."""
         if self._state != "working":
             return False
         await (
@@ -270,12 +270,12 @@ class ProcessRun(RunSource):
         return True
 
 
-# By id, as long as somebody holds them: for `previous_run`.
+# By id, as long as the program holds them: for `previous_run`.
 _runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
 
 
 def run_here(run_id: str) -> ProcessRun | None:
-    """The run of this process with an id; None: there is none, or nobody holds it any more."""
+    """The run of this process with an id; None: there is none, or the program does not hold it any more."""
     return _runs.get(run_id)
 
 
@@ -295,12 +295,12 @@ class Steps:
             self._wanted.clear()
 
     def stop(self) -> None:
-        """Nobody reads step by step any more: somebody waits for the end."""
+        """It does not wait before turns any more: its end is waited for."""
         self._is_over = True
         self._wanted.set()
 
     def allow(self) -> bool:
-        """The next turn may begin, although nobody reads; False when it may already."""
+        """The next turn may begin, although there is no reader; False when it may already."""
         is_new = not self._wanted.is_set()
         self._wanted.set()
         return is_new
@@ -394,7 +394,7 @@ class ProcessQuestion:
         expires: Until when it can be answered; None: always.
         answer: The answer, once there is one.
         status: How it stands.
-        by: Who answered it; "": nobody, or they did not say.
+        by: Who answered it; "": it was not answered, or not said.
         ended: When it was over: Unix time in seconds.
     """
 
@@ -408,7 +408,7 @@ class ProcessQuestion:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What is shown with it."""
+        """The details that are shown with it."""
         shown: dict[str, Any] = json.loads(self.question.details_json or "{}")
         return shown
 
@@ -465,8 +465,8 @@ class ProcessQuestions:
             InputRequestUnknownError: There is no such question (a LookupError).
             InputAnsweredError: It was answered before.
             InputExpiredError: Its time is over (a TimeoutError).
-            InputWithdrawnError: Nobody waits for it any more.
-            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            InputWithdrawnError: It is not waited for any more.
+            NotAllowedToAnswerError: It was put to other people (a PermissionError).
             InputValueError: It can't be answered with this (a ValueError); it stays open.
         """
         asked = self._asked.get(input_id)
@@ -503,7 +503,7 @@ async def ask_user(
     default: Any = ...,
     **details: Any,
 ) -> Any:
-    """Ask whoever follows the run, from a function that one of its agents calls.
+    """Ask the people who follow the run, from a function that one of its agents calls.
 
     In this process the function waits for the answer. On the bus it ends, and is called again when there is one
     (`MessageContext.ask`).
@@ -549,13 +549,13 @@ class RunStream(IOStream):
         self._show(event.text)
 
     async def input(self, prompt: str) -> str:
-        """Ask whoever follows the run."""
+        """Ask the people who follow the run."""
         text = prompt or "?"  # a question has a text
         return str(await self._ask(Question(text=text, name=text)))
 
 
 COMMON: Final = ("message_thread", "current_turn", "callboard")
-"""What a saved conversation has, whatever strategy chose its speakers."""
+"""The keys of a saved conversation, whatever strategy chose its speakers."""
 
 
 async def continued(team: BaseGroupChat, previous: ProcessRun) -> None:

@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from callboard.broker import AgentId, BrokerSettings, MessageRegistry, SubscriptionTable
+from callboard.broker import AgentId, BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Holder
 from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
-from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
+from callboard.broker.subscriptions import (
+    Subscription,
+    SubscriptionTable,
+    TypePrefixSubscription,
+    TypeSubscription,
+)
 from callboard.core.agent import BaseAgent, is_bound
 from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime

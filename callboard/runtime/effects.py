@@ -119,7 +119,7 @@ class EffectRecorder:
             self.questions.look()
 
     async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
-        """The answer of a person, or Suspended, see Questions; `prefix` as for the names of steps."""
+        """The answer of a person, or Suspended, see `Questions`; `prefix` as for the names of steps."""
         from callboard.core.people import Question  # few handlers ask, and jsonschema's part is large
 
         question = Question.of(text, **how)

@@ -37,7 +37,7 @@ class OpenDoor(Protocol):
 
 
 class Door(Protocol):
-    """Lets requests in while a handler waits, see reentry.py."""
+    """Lets requests in while a handler waits, see `Reentry` of requests.py."""
 
     @property
     def message_id(self) -> str:
@@ -489,7 +489,7 @@ def usage_run(name: str) -> Iterator[None]:
 
 
 def in_run_path(path: str) -> ContextScope[tuple[str, Execution | None] | None]:
-    """The same for a path of runs inside each other, see run_paths.py."""
+    """The same for a path of runs inside each other, see effects.py."""
     return ContextScope(in_block, (path, current.get()))
 
 
@@ -504,7 +504,7 @@ def run_id() -> str | None:
 
 
 def run_path() -> str | None:
-    """The same with the runs around it, see run_paths.py."""
+    """The same with the runs around it, see effects.py."""
     return run_of(current.get())
 
 

@@ -37,7 +37,7 @@ from callboard.broker.redis.client.requests import NestedPlace
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.remote_errors import text_of, trace_of
 from callboard.broker.retry import RetryPolicy, decided
-from callboard.broker.telemetry import is_watched
+from callboard.broker.telemetry import LISTENERS
 from callboard.core.cancellation import Suspended
 from callboard.core.context import MessageContext
 from callboard.core.state import dump_state, has_logs, log_changes, settle_logs
@@ -122,7 +122,7 @@ class AgentHost:
     ) -> Coroutine[Any, Any, Outcome]:
         """Handles one delivery, for this worker. No coroutine of its own: each one more costs 0.1 microseconds."""
         handling = self._handle(delivery, worker)
-        return watched(handling, delivery) if is_watched() else handling
+        return watched(handling, delivery) if LISTENERS else handling
 
     async def _handle(self, delivery: Delivery, worker: HandlingWorker | None) -> Outcome:
         envelope = delivery.envelope
@@ -214,7 +214,7 @@ class AgentHost:
         execution = self._executions.begin(live.agent_id, delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
-        if is_watched():
+        if LISTENERS:
             tell_started(delivery, self._transport.now_ms())
         try:
             handler = live.agent.on_message

@@ -465,7 +465,7 @@ class LocalWorker:
     def _on_turn(self, turn: Turn) -> None:
         self.host.now = self._loop.time()
         if turn.server_ms:
-            self._transport.observe_clock(turn.server_ms, turn.asked_ms)
+            self._transport.clock.observe(turn.server_ms, turn.asked_ms)
         self._changed.set()
         # Before the first handler of this incarnation runs: it may be the one that holds the lock.
         if self._keeper is not None and self._introduced != self.consumer.worker:

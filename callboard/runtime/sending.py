@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import math
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from callboard.broker import AgentId, AgentType, MessageRegistry, SubscriptionTable, TopicId
+from callboard.broker import AgentId, AgentType, MessageRegistry, TopicId
 from callboard.broker.envelope import Claim, Envelope, Pointer, Posting, Route, event, is_set_aside, request
 from callboard.broker.errors import (
     BrokerError,
@@ -29,7 +28,7 @@ from callboard.broker.limits import Limits
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport, subscribers_of
 from callboard.broker.remote_errors import decode_error
-from callboard.broker.subscriptions import TypeSubscription
+from callboard.broker.subscriptions import SubscriptionTable, TypeSubscription
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 from callboard.core.intervention import (
@@ -46,10 +45,6 @@ from .agents import LocalAgents
 from .execution import Execution, run_of, running
 from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
-
-MOST_TOPICS = 1024  # topic types whose streams' names are at hand
-
-_stream_of = functools.lru_cache(MOST_TOPICS)(keys.topic)
 
 
 class Sender:
@@ -104,7 +99,7 @@ class Sender:
             return self._publish_examined(message, topic_id, sender, token, options)
         if options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        return self._post(message, _stream_of(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def _publish_examined(
         self,
@@ -135,7 +130,7 @@ class Sender:
         Returns:
             Done when it has arrived; None: it leaves with the commit of the running handler.
         """
-        return self._post(message, _stream_of(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions

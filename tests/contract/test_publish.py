@@ -290,7 +290,7 @@ async def test_idle_counts_what_is_to_be_done(driver: ServerDriver) -> None:
 
 
 async def test_a_message_held_back_by_a_retry_is_not_idle(driver: ServerDriver) -> None:
-    from callboard.broker.redis.client.lane import Done
+    from tests.helpers.commits import Done
 
     await driver.declare(topic("counter", "visits"))
     worker = await driver.worker("counter")

@@ -208,4 +208,4 @@ def processes_in(folder: Path, having: str = "callboard") -> list[int]:
 
 def workers_in(folder: Path) -> list[int]:
     """Pids of the worker processes that belong to a folder."""
-    return processes_in(folder, "callboard.cli worker")
+    return processes_in(folder, "callboard worker")

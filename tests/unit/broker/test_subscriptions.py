@@ -9,7 +9,6 @@ from callboard.broker import (
     AgentId,
     AgentType,
     Subscription,
-    SubscriptionTable,
     TopicId,
     TypePrefixSubscription as Prefix,
     TypeSubscription as Exact,
@@ -21,6 +20,7 @@ from callboard.broker.errors import (
     TopicMismatchError,
     UnknownSubscriptionError,
 )
+from callboard.broker.subscriptions import SubscriptionTable
 
 
 def test_a_type_subscription_maps_the_source_to_the_key() -> None:

@@ -282,7 +282,7 @@ async def test_it_runs_alone_and_its_state_goes_elsewhere() -> None:
     await second.load_state(await first.save_state())
     again = await second.run(task="more")
     assert again.messages[-1].to_text() == "4"
-    assert second.auto_replies(second.group) == 2
+    assert second.auto_replies.count(second.member.group) == 2
     await second.on_reset(CancellationToken())
     assert (await second.run(task="hi")).messages[-1].to_text() == "2"
 

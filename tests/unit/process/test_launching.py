@@ -12,7 +12,7 @@ from callboard.process.supervisor import WATCHED_PIPE, environment, worker_comma
 def test_the_command_of_a_worker_has_no_url() -> None:
     command = worker_command("shop:app", "clerk", namespace="n", grace=2.5)
     assert command[3:] == (
-        *("callboard.cli", "worker", "shop:app", "--type", "clerk"),
+        *("callboard", "worker", "shop:app", "--type", "clerk"),
         *("--namespace", "n", "--grace", "2.5", "--watch", WATCHED_PIPE),
     )
 

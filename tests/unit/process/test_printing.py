@@ -128,9 +128,9 @@ def test_what_was_left_out_is_told_though_nothing_more_is_printed() -> None:
 def test_the_last_lines_wait_for_a_reader_that_was_slow_before() -> None:
     code = (
         "import sys, time\n"
-        "from callboard.process import printing\n"
-        "printing.LAST_WORDS = 60\n"
-        "with printing.unhindered():\n"
+        "from callboard.process import printer\n"
+        "printer.LAST_WORDS = 60\n"
+        "with printer.unhindered():\n"
         f"    print('x' * {MOST_WAITING // 2}, flush=True)\n"
         "    print('stuck' if sys.stdout.buffer._outlet.is_stuck else 'written', file=sys.stderr)\n"
         "    print('last')\n"

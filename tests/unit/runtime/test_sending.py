@@ -16,7 +16,7 @@ from callboard import (
     TypePrefixSubscription,
     UndeliverableException,
 )
-from callboard.broker import MessageRegistry, SubscriptionTable
+from callboard.broker import MessageRegistry
 from callboard.broker.envelope import Envelope, decode
 from callboard.broker.errors import (
     OverloadedError,
@@ -26,6 +26,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.remote_errors import encode_error
+from callboard.broker.subscriptions import SubscriptionTable
 from callboard.core.intervention import InterventionHandler
 from callboard.core.protocol import PublishOptions, RequestOptions, SendOptions
 from callboard.errors import SettingValueError

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from callboard import CancellationToken, MessageContext
-from callboard.tools import FunctionTool, FunctionToolConfig, tool, tool_context
+from callboard.tools import FunctionTool, tool, tool_context
 from callboard.tools.errors import (
     StrictSchemaError,
     ToolArgumentsError,
@@ -25,6 +25,7 @@ from callboard.tools.errors import (
     ToolContextError,
     ToolDeclarationError,
 )
+from callboard.tools.function import FunctionToolConfig
 from callboard.tools.static import call
 from tests.helpers.eventually import eventually
 from tests.helpers.schemas import parameters

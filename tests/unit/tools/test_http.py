@@ -27,7 +27,6 @@ from callboard.memory.llm_messages import Image
 from callboard.tools import (
     HttpLimits,
     HttpTool,
-    HttpToolConfig,
     ImageResultContent,
     StaticWorkbench,
     http as http_addresses,
@@ -41,6 +40,7 @@ from callboard.tools.errors import (
     ToolDeclarationError,
     ToolTimeoutError,
 )
+from callboard.tools.http import HttpToolConfig
 from tests.helpers.eventually import eventually
 from tests.helpers.loopback import LoopbackServer
 from tests.helpers.schemas import parameters

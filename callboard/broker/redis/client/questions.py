@@ -7,13 +7,12 @@ from enum import StrEnum
 from itertools import chain
 from typing import Final, NamedTuple
 
-from callboard.broker.envelope import Fence
+from callboard.broker.envelope import NO_FENCE, Fence
 from callboard.broker.errors import FencedError
 from callboard.broker.outcome import RunWrite
 
 from .connection import Link, scan
 from .lane import write_values
-from .requests import NO_FENCE
 
 
 class InputStatus(StrEnum):

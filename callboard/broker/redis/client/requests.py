@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import FIELDS, Envelope, Fence, Posting, Route, decode, encode
+from callboard.broker.envelope import FIELDS, NO_FENCE, Envelope, Fence, Posting, Route, decode, encode
 from callboard.broker.errors import ConnectionLostError, DecodeError, FencedError, NotWaitingError
 from callboard.broker.limits import Limits
 from callboard.broker.redis.keys import reply
@@ -22,7 +22,7 @@ from .publisher import Publisher
 logger = logging.getLogger("callboard.broker")
 
 REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for a request of ours, see nested.py.
+# A reply has none; what has one says that something came for a request of ours, see `NestedRequests`.
 NOTICE = FIELDS.index("key")
 
 
@@ -160,7 +160,6 @@ class RequestArrival(asyncio.Future[bool]):
 
 BATCH: Final = 100  # requests in one read
 START: Final = "0-0"  # before the first one
-NO_FENCE: Final = ("", "")
 
 
 class NestedPlace(NamedTuple):

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import Fence
+from callboard.broker.envelope import NO_FENCE, Fence
 from callboard.broker.errors import (
     BrokerError,
     CommandError,
@@ -35,7 +35,7 @@ from .heartbeat import HangPolicy, Heartbeat, Keeper, Pulse, can_keep
 from .lane import WorkerLane, as_words
 from .publisher import Publisher, RunWriter
 from .questions import InputStore
-from .requests import NO_FENCE, NestedRequests, Requests
+from .requests import NestedRequests, Requests
 from .sentinels import watch_of
 from .states import ClaimStore, StateStore, StoredState
 
@@ -78,10 +78,10 @@ class RedisTransport:
         self.inputs = InputStore(self.admin)
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
-        self._clock = ServerClock()
+        self.clock = ServerClock()
         # The server's time, as far as this process knows it: it does once it has declared something.
-        self.now_ms = self._clock.now_ms
-        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
+        self.now_ms = self.clock.now_ms
+        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self.clock)
         self.runs = RunWriter(self.link("runs"))
         self.requests = Requests(self.process, self.publisher, self.nested, self.link("replies"))
         self._warned: set[str] = set()
@@ -108,12 +108,6 @@ class RedisTransport:
                 link.break_off("its server is the primary no more")
             else:
                 link.doubt()
-
-    # The server's clock
-
-    def observe_clock(self, server_ms: int, asked_ms: float | None = None) -> None:
-        """Learns the server's time from an answer; `asked_ms` is when it was asked for, by `steady_ms`."""
-        self._clock.observe(server_ms, steady_ms() if asked_ms is None else asked_ms)
 
     # Declaring
 
@@ -147,7 +141,7 @@ class RedisTransport:
             status, told = await self._declare_with(arguments)
         if status == b"OK":
             # guard: who only asks knows the server's time before its first deadline
-            self.observe_clock(int(told), asked)
+            self.clock.observe(int(told), asked)
         else:
             raise SettingsError(
                 f"the namespace {self.keys.namespace!r} has {int(told)} shards and this process is set to "

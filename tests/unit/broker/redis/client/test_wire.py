@@ -487,7 +487,7 @@ async def test_a_server_without_tls_is_not_spoken_to_in_the_clear() -> None:
     heard = []
 
     async def talk(client: Client) -> None:
-        heard.append(await client._reader.read(3))
+        heard.append(await client.read(3))
         await client.say(b"-ERR Protocol error\r\n")
 
     async with peer(talk, greets=False) as server:
