@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sysconfig
 from functools import cache
@@ -70,7 +71,27 @@ MAX_DEPTH: Final = (
     100  # lists and objects in each other: no answer needs ten, and Python gives up near a thousand
 )
 
-_DECODER: Final = json.JSONDecoder()
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. One that has a key twice is refused: who checks it and who uses it may read two values."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)  # such as 1e999
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
 class NestingError(CallboardError, ValueError):
@@ -89,10 +110,10 @@ def read_json(text: str) -> Any:
 
     Raises:
         NestingError: It is nested too deep (a ValueError).
-        ValueError: It is no JSON.
+        ValueError: It is no JSON, has NaN or a number without end, or an object has a key twice.
     """
     try:
-        value = json.loads(text)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise NestingError from None
     _check(value, text)

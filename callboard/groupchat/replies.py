@@ -10,12 +10,17 @@ from typing import Any, Final, TypeAlias
 
 from callboard.agents.base import ChatAgent
 from callboard.core import people as asking
+from callboard.core.cancellation import CancellationToken
 from callboard.core.people import Question, can_ask
 from callboard.foundation.texts import read_json
 from callboard.models.base import ToolLike
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools import FunctionTool, Tool
+from callboard.tools.approval import allowed
+from callboard.tools.base import checked_arguments
+from callboard.tools.call import AskedCall, CheckedArguments
 from callboard.tools.schema import name_of
+from callboard.tools.static import needs_approval_of
 
 from .context_variables import with_variables
 from .errors import GroupChatDeclarationError
@@ -229,9 +234,41 @@ async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[
     step = NumberedStep.begin(f"function:{name}")
 
     async def call() -> str:
+        if isinstance(function, Tool):
+            return function.return_value_as_string(await run_tool(function, arguments))
         return as_text(await value_of(function(**arguments)))
 
     return await (call() if step is None else step.run(call))
+
+
+async def run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    """Run a tool, when a person has allowed the call as far as one has to: an agent asks as `run_tools` does.
+
+    Args:
+        tool: The tool.
+        arguments: As a model wrote them.
+
+    Raises:
+        CallRefusedError: It is not allowed; the model reads why.
+        CannotAskError: Nobody can be asked here (a RuntimeError).
+        Exception: Any error of the tool.
+    """
+    needs = needs_approval_of(tool)
+    if needs is False:
+        return await tool.run_json(arguments, CancellationToken())
+
+    async def check(given: Mapping[str, Any]) -> CheckedArguments:
+        return checked_arguments(tool.args_type(), given, tool.name)
+
+    async def parameters() -> Mapping[str, Any]:
+        return dict(tool.schema.get("parameters", {}))
+
+    step = NumberedStep.begin(f"approval:{tool.name}")
+    name = tool.name if step is None else step.full_name
+    call = AskedCall(tool.name, arguments, None)
+    # guard: a tool whose calls have to be allowed is called by no agent that has not asked
+    asked = await allowed(call, needs, check, parameters, name, running_context(), None)
+    return await tool.run_json(asked.arguments or {}, CancellationToken())
 
 
 def as_text(value: Any) -> str:
