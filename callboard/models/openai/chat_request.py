@@ -442,6 +442,13 @@ class ChatRequest:
         """Whether pieces of the answer are the answer's text, and not JSON around it."""
         return not self.uses_schema
 
+    @property
+    def text_may_be_call(self) -> bool:
+        """Whether a text of the answer is read as a call, if it is nothing else."""
+        if self.settings.tool_mode != "lenient":
+            return False
+        return bool(self.tools) or (bool(self.told.known) and not self.output.is_json)
+
     # The answer
 
     def read(self, answer: ServerAnswer | None) -> AnswerReading:
