@@ -403,7 +403,7 @@ class App:
         """All message classes of the app by wire name.
 
         Raises:
-            MessageDeclarationError: Two of them have one name.
+            SettingsError: Two of them have one name.
         """
         from callboard.broker.codec import MessageRegistry
 

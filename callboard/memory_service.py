@@ -21,7 +21,7 @@ from callboard.memory.base import MemoryContent
 from callboard.memory.chroma import ChromaDBVectorMemory
 from callboard.memory.chroma_config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
 from callboard.memory.embedders import Batches, BatchingEmbedder, Embedder
-from callboard.memory.errors import LongTermMemoryError, MemorySettingError
+from callboard.memory.errors import LongTermMemoryError, setting_error
 from callboard.memory.local_embedders import default_embedder
 from callboard.memory.stores import (
     Filter,
@@ -72,7 +72,7 @@ class MemoryServiceClient(MemoryStore):
         in_order: Whether queries wait for the changes that were sent before them.
 
     Raises:
-        MemorySettingError: A value can't work (a ValueError).
+        MemoryValueError: A value can't work (a ValueError).
     """
 
     def __init__(
@@ -526,12 +526,12 @@ def memory_service(
     Raises:
         DeclarationError: There is no such setting (a TypeError).
         DuplicateAgentTypeError: The app has that type already (a ValueError).
-        MemorySettingError: Two arguments are given that exclude each other (a ValueError).
+        MemoryValueError: Two arguments are given that exclude each other (a ValueError).
     """
     if config is not None and path is not None:
-        raise MemorySettingError("path", repr(str(path)), "left out where config says where the store is")
+        raise setting_error("path", repr(str(path)), "left out where config says where the store is")
     if store is not None and any(given is not None for given in (path, config, embedder)):
-        raise MemorySettingError("store", repr(store), "given without path, config and embedder")
+        raise setting_error("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
     factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
     # Fewer than all places of a process: the others are for queries.

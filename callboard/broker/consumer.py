@@ -654,7 +654,7 @@ class CutOff:
     """The time that a worker spends on finding its way back to the server.
 
     Its heartbeat has a connection of its own and may get through where the worker does not. Then the lease has to end, or
-    nobody would ever handle what this worker holds.
+    no worker would ever handle what this worker holds.
 
     Its clock stands still while the event loop is blocked: a handler that blocks it for an hour keeps the
     worker from trying, which says nothing about the server. One turn of the loop counts as one tick at most.

@@ -86,7 +86,7 @@ class Turn(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """What came of waiting at the bell with a turn.
+    """The end of a wait at the bell with a turn.
 
     Attributes:
         agent_type: whose bell rang; None when none did; "" when that is not known.
@@ -192,7 +192,7 @@ class HandlingWorker(Protocol):
     def add_waiting(self, number: int, agent_type: str) -> None:
         """So many more handlers wait for a reply of an agent of this type; a negative number: so many fewer.
 
-        Its name is "" where the request is nobody's to take: it went to an activation that waits.
+        Its name is "" where no worker is to take the request: it went to an activation that waits.
         """
 
 
@@ -336,7 +336,7 @@ class Mailboxes:
         return endings
 
     def _stepped_back(self) -> list[Delivery]:
-        """What goes back of all agents of which nothing runs any more."""
+        """Deliveries that go back, of all agents of which nothing runs any more."""
         self.may_give_back = self.is_draining
         if not self.is_draining and not self._steps_back:
             return []
@@ -344,7 +344,7 @@ class Mailboxes:
         return [delivery for mailbox in self for delivery in self.close_if_done(mailbox)[1]]
 
     def _cut(self) -> list[Delivery]:
-        """What goes back of agents that the worker keeps, because too much waits behind them."""
+        """Deliveries that go back of agents that the worker keeps, because too many wait behind them."""
         back: list[Delivery] = []
         for mailbox, share in self._too_long.items():
             # One that is closed meanwhile goes back as a whole, once nothing of it runs.
@@ -453,7 +453,7 @@ class Places:
         running: handlers under way, those that wait for a reply included.
         waiting: handlers that wait for a reply. They leave their place to others: the request may have to be handled
             by this very worker, which would wait for itself otherwise.
-        asked: how many wait for a reply of each agent type; types that nobody waits for are not in it.
+        asked: how many wait for a reply of each agent type; types that no handler waits for are not in it.
         total: how many handlers may be under way.
     """
 
@@ -535,7 +535,7 @@ LONGEST_TRIAL = 1024
 
 
 class Portion:
-    """What one turn carries of what is finished: at least one commit, and no more bytes than the line lets pass in time.
+    """The share of finished deliveries in one turn: at least one commit, and no more bytes than the line lets pass in time.
 
     Whatever is too large to pass before the timeout is sent again after it; were it never less, the worker would repeat it
     for ever while its lease lives.

@@ -138,7 +138,7 @@ class RetryPolicy:
 def decided(
     policy: RetryPolicy, attempt: int, error: BaseException, info: ErrorInfo, waited: float = 0.0
 ) -> Retry | DeadLetter:
-    """What a policy decides, which may be an app's own: a decision that can't be carried out is a dead letter.
+    """The decision of a policy, which may be an app's own: one that can't be carried out is a dead letter.
 
     Without this a pause that is no number would end the turn that commits it, and no other decision would leave any more.
 

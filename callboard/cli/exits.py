@@ -50,7 +50,6 @@ def bad_use(sentence: str) -> NoReturn:
 def code_of(error: BaseException, command: str = "") -> int:
     """The exit code for an error that ended a command of this name."""
     from callboard.broker.errors import (
-        BadUrlError,
         CommandError,
         InvalidIdError,
         LayoutError,
@@ -68,7 +67,7 @@ def code_of(error: BaseException, command: str = "") -> int:
         UnheardError,
         UnknownNameError,
     )
-    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
+    from callboard.memory.errors import MemoryValueError, StoreUnavailableError
     from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
@@ -88,16 +87,14 @@ def code_of(error: BaseException, command: str = "") -> int:
         return UNHEARD
     if isinstance(
         error,
-        BadUrlError
-        | InvalidIdError
+        InvalidIdError
         | LayoutError
         | SettingsError
         | DeclarationError
         | DuplicateAgentTypeError
         | SettingValueError
         | UnknownNameError
-        | MemorySettingError
-        | FilterError,
+        | MemoryValueError,
     ):
         return BAD_USE
     return FAILED
@@ -110,13 +107,14 @@ def sentence_of(error: BaseException, command: str = "") -> str:
         error: What ended the command.
         command: Its name, such as `status`: a user of the server who may not do what it does is told which role may.
     """
-    from callboard.broker.errors import CommandError, UndeclaredError, is_refused_right
+    from callboard.broker.errors import CommandError, is_refused_right
 
     role = ROLES.get(command, "operator")
-    if isinstance(error, UndeclaredError) and role == "publisher":
+    undeclared = isinstance(error, CommandError) and error.undeclared_in
+    if undeclared and role == "publisher":
         return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
-        error = error.__cause__ if isinstance(error, UndeclaredError) and error.__cause__ else error
+        error = error.__cause__ if undeclared and error.__cause__ else error
         return (
             f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
             f"`callboard acl {role} --namespace NAME` prints its rules. The server says: {error}"

@@ -20,7 +20,7 @@ from typing import (
     overload,
 )
 
-from callboard.broker.errors import DuplicateSubscriptionError
+from callboard.broker.errors import SubscriptionError
 from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
 from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscription
 from callboard.errors import MisuseError, StateError
@@ -494,7 +494,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         prefix = direct_message_prefix(agent_id.type)
         try:
             await runtime.add_subscription(TypePrefixSubscription(prefix, agent_id.type))
-        except DuplicateSubscriptionError:
+        except SubscriptionError:
             # Another instance of the type brought it along.
             return
 

@@ -104,8 +104,8 @@ class MessageContext:
         Raises:
             DeclarationError: The function was called already, or is not async (a TypeError).
             EncodeError: The result can't be recorded; the effect has been made.
-            ClaimTooLargeError: The same, because it is larger than `max_claim`.
-            UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
+            PayloadTooLargeError: The same, because it is larger than `max_claim`.
+            DecodeError: What was recorded can't be read by this code any more, because
                 its class is gone or has changed. The effect is not made again.
         """
         check_step(name, function)

@@ -392,7 +392,7 @@ class AgentRuntime(Protocol):
         """Add a subscription; its agent type may be registered later.
 
         Raises:
-            DuplicateSubscriptionError: An equal one exists (a ValueError).
+            SubscriptionError: An equal one exists (a ValueError).
         """
         ...
 
@@ -400,7 +400,7 @@ class AgentRuntime(Protocol):
         """Remove a subscription by its id.
 
         Raises:
-            UnknownSubscriptionError: There is none with this id (a ValueError and a LookupError).
+            SubscriptionError: There is none with this id (a ValueError and a LookupError).
         """
         ...
 

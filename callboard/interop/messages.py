@@ -173,7 +173,7 @@ class HostedRegistry(MessageRegistry):
 
         Raises:
             DeclarationError: its instances can't be written (a TypeError).
-            MessageDeclarationError: another class has its name.
+            SettingsError: another class has its name.
         """
         if cls in SIMPLE:
             return self._plain

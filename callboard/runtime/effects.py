@@ -26,7 +26,7 @@ from pydantic_core import to_json
 
 from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Receipt
-from callboard.broker.errors import ClaimTooLargeError, EncodeError
+from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.broker.ids import derived_id
 from callboard.broker.limits import Limits
 from callboard.broker.outcome import RunEvent, RunWrite
@@ -184,7 +184,7 @@ class EffectRecorder:
         # Kept all the same, it would make a dead letter of the message in its next attempt, which can't read it.
         # guard: what no attempt could read is not recorded
         if len(body) > limits.max_bytes:
-            raise ClaimTooLargeError(len(body), limits.max_bytes)
+            raise PayloadTooLargeError(len(body), limits.max_bytes, is_claim=True)
         packed: bytes = msgpack.packb([entry.name, entry.version, body])
         return packed
 

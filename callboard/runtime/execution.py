@@ -292,8 +292,8 @@ class Executions:
         """The message of an envelope.
 
         Raises:
-            DecodeError: it can't be read; UnknownMessageError and UnsupportedVersionError are among them.
-            ClaimLostError, ClaimTooLargeError: its bytes beside the stream are not there, or too many.
+            DecodeError: it can't be read, or its type or version is not known here.
+            ClaimLostError, PayloadTooLargeError: its bytes beside the stream are not there, or too many.
             ConnectionLostError: the transport was closed while they were fetched.
         """
         if envelope.claimed:

@@ -16,9 +16,8 @@ from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
     DeadlineExceededError,
+    DecodeError,
     FencedError,
-    UnknownMessageError,
-    UnsupportedVersionError,
 )
 from callboard.broker.mailbox import HandlingWorker, Turn
 from callboard.broker.outcome import (
@@ -390,7 +389,7 @@ class AgentHost:
         if _is_newer(error):
             return Wait(envelope.type, envelope.version, letter)
         self.failed += 1
-        if isinstance(error, UnknownMessageError):  # a newer application may know it
+        if isinstance(error, DecodeError) and error.is_unknown:  # a newer application may know it
             self._failures.unknown(delivery.raw_type.decode(), envelope)
             return Wait(envelope.type, envelope.version, letter)
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
@@ -424,7 +423,7 @@ class AgentHost:
 
 
 def _is_newer(error: BrokerError) -> bool:
-    return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+    return isinstance(error, DecodeError) and bool(error.accepted) and error.version > max(error.accepted)
 
 
 class RunningLimits:

@@ -194,7 +194,7 @@ def reply_to(
 
     Raises:
         EncodeError: the result can't be written.
-        PayloadTooLargeError, ClaimTooLargeError: it is too large.
+        PayloadTooLargeError: it is too large.
     """
     kind = registry.entry_for(result)
     body = kind.encode(result, limits or Limits.of(settings))

@@ -395,7 +395,7 @@ class RedisAgentRuntime:
         """Adds a subscription; see AgentRuntime.add_subscription.
 
         Raises:
-            DuplicateSubscriptionError: there is an equal one (a ValueError).
+            SubscriptionError: there is an equal one (a ValueError).
         """
         declared(subscription)
         self.local.subscriptions.add(subscription)
@@ -408,7 +408,7 @@ class RedisAgentRuntime:
         """Ends a subscription.
 
         Raises:
-            UnknownSubscriptionError: there is none with this id (a LookupError and a ValueError).
+            SubscriptionError: there is none with this id (a LookupError and a ValueError).
         """
         subscription = self.local.subscriptions.remove(id)
         transport = await self.connection.if_any()
@@ -532,7 +532,7 @@ class RedisAgentRuntime:
         Raises:
             ServerUnavailableError: no server answers at the URL.
             ServerNotFoundError: no URL is given and no server binary is installed.
-            BadUrlError, SettingsError: what was given can't be used.
+            SettingsError: what was given can't be used.
         """
         await self.connection.open()
 

@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.errors import BacklogError, CommandError, UndeliverableError
+from callboard.broker.errors import CommandError, OverloadedError, UndeliverableError
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
@@ -381,6 +381,7 @@ async def test_of_messages_to_several_streams_in_turn_those_are_refused_that_fin
     batch = [posting(f"topic:{name}", "a", name) for name in ("visits", "orders") * 3 + ("visits",)]
     futures = [driver.transport.publisher.post(one) for one in batch]
     ends = await asyncio.gather(*futures, return_exceptions=True)
-    assert [type(end) for end in ends] == [bool] * 4 + [BacklogError] * 3
+    assert [type(end) for end in ends] == [bool] * 4 + [OverloadedError] * 3
+    assert all(isinstance(end, OverloadedError) and end.stream for end in ends[4:])
     assert len(await driver.entries("topic:visits")) == len(await driver.entries("topic:orders")) == 2
     await driver.close()

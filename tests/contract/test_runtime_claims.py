@@ -20,7 +20,7 @@ from callboard import (
     event,
     rpc,
 )
-from callboard.broker.errors import ClaimTooLargeError, PayloadTooLargeError
+from callboard.broker.errors import PayloadTooLargeError
 from callboard.broker.redis.operations import deadletters
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
@@ -95,7 +95,7 @@ async def test_a_setting_says_it_for_all_that_is_large(runtimes: Runtimes) -> No
 
 async def test_there_is_a_limit_for_them_too(runtimes: Runtimes) -> None:
     runtime = runtimes.new(settings={"max_payload": 100, "max_claim": 2000})
-    with pytest.raises(ClaimTooLargeError, match="max_claim"):
+    with pytest.raises(PayloadTooLargeError, match="max_claim"):
         await runtime.publish_message(Note(text=LARGE), TopicId("news", "a"), claim_check=True)
 
 

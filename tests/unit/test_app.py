@@ -26,7 +26,7 @@ from callboard import (
     rpc,
     type_subscription,
 )
-from callboard.broker.errors import InvalidIdError, MessageDeclarationError
+from callboard.broker.errors import InvalidIdError, SettingsError
 from callboard.core.subscriptions import subscription_factory
 from callboard.errors import (
     DeclarationError,
@@ -341,7 +341,7 @@ def test_message_types_are_listed_by_wire_name() -> None:
 def test_two_classes_of_one_name_are_refused() -> None:
     app = App("a")
     app.messages(Visit, type("Visit", (BaseModel,), {"__module__": "elsewhere"}))
-    with pytest.raises(MessageDeclarationError):
+    with pytest.raises(SettingsError, match="has that name"):
         app.message_types()
 
 

@@ -87,7 +87,7 @@ RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
         "AMOUNT": "field number",
     }.items()
 }
-"""What repeats among the arguments of functions, or in their answers."""
+"""Values that repeat among the arguments of functions, or in their answers."""
 
 
 def width_of(record: str) -> int:

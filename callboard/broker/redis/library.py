@@ -9,7 +9,7 @@ A commit's mode is a text of marks, in the order in which they stand here; its a
 `client/lane.py` writes it. `lua/turn/` reads it by the same names, for which the letters are put in when the library's
 text is made, so that there is no second list.
 
-Each version has a library of its own name, so that processes of two versions work side by side, and nobody can tell who is
+Each version has a library of its own name, so that processes of two versions work side by side, and none can tell if it is
 the last. A process that may load functions loads its own again where it is missing.
 """
 
@@ -109,11 +109,11 @@ OPERATIONS = (
 )
 
 LIMITS = {"MOST_NAME": str(MOST_NAME), "MOST_SENDER": str(MOST_SENDER), "MOST_HEAD": str(MOST_HEAD)}
-"""What publishers are refused, in bytes; entries may be added by others."""
+"""Largest names and heads that publishers may send, in bytes; entries may be added by others."""
 
 
 MAKERS: Final = ("assembly.py",)
-"""What makes the text of the files: another version of it makes another text of the same files."""
+"""Modules that make the text of the files: another version of one makes another text of the same files."""
 
 _HERE: Final = Path(__file__).parent
 

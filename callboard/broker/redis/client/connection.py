@@ -3,7 +3,7 @@
 A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
 unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
 
-It goes by a clock of this machine that nobody sets, and learns from every answer how far the server's is from it. So it
+It goes by a clock of this machine that is never set, and learns from every answer how far the server's is from it. So it
 does not matter what time this machine believes it is, nor that it changes its mind.
 """
 
@@ -44,14 +44,14 @@ Revive = Callable[[], Awaitable[None]]
 
 
 class Channel(Protocol):
-    """What a link needs of a connection: Wire, or its stand-in for memory://."""
+    """A connection as a link needs it: Wire, or its stand-in for memory://."""
 
     @property
     def is_open(self) -> bool: ...
 
     @property
     def is_waiting(self) -> bool:
-        """Somebody waits for an answer."""
+        """A call waits for its answer."""
         ...
 
     def call_within(
@@ -394,7 +394,7 @@ START = b"0-0"
 
 
 class StreamTail:
-    """What is added to streams, read from a place in each of them on. All readers of streams read through one.
+    """Reads what is added to streams, from a place in each of them on. All readers of streams read through one.
 
     A read from `$` would miss what is added between two reads, so the ids of the last entries are kept here.
 
@@ -405,8 +405,8 @@ class StreamTail:
 
     Attributes:
         places: Redis key -> id of the entry that was read last.
-        in_doubt: the connection was lost since the last read, so a place may be of entries that are lost as well: whoever
-            reads has to look for it. Set back there.
+        in_doubt: the connection was lost since the last read, so a place may be of entries that are lost as well: the
+            reader has to look for it, and sets this back.
     """
 
     def __init__(self, link: Link, count: int = READ, block: float | None = None) -> None:
@@ -562,7 +562,7 @@ def steady_ms() -> float:
 
 
 class ServerClock:
-    """What every answer of the server adds to: its time lay between the question and the answer."""
+    """Estimate of the server's time, made better by its answers: its time lay between the question and the answer."""
 
     def __init__(self) -> None:
         # What is ahead of the steady clock by so much, at least and at most. Until the first answer this machine's word.

@@ -44,7 +44,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whethe
 
 
 class Pulse(NamedTuple):
-    """What a beat says of its worker.
+    """The state of a worker, as a beat tells it.
 
     Attributes:
         worker: the present incarnation; "" for none, or for one that is not to be kept alive.
@@ -205,7 +205,7 @@ END_WITHIN = 1.0  # seconds that it gets to end
 
 
 class HangPolicy(NamedTuple):
-    """What becomes of a worker that is silent past the `max_runtime` of a handler.
+    """The end of a worker that is silent past the `max_runtime` of a handler.
 
     Attributes:
         ends_worker: its process is killed; else it only loses its lease. Then the keeper starts with the worker, and

@@ -198,7 +198,7 @@ class WorkerLane:
             return False
 
     async def resync(self) -> list[Delivery]:
-        """What this worker holds as the server sees it; copies of older calls that still arrive are refused.
+        """The deliveries that this worker holds as the server sees it; copies of older calls that still arrive are refused.
 
         Raises:
             FencedError: the lease was lost.
@@ -226,7 +226,7 @@ class WorkerLane:
 
         Returns:
             The agent type whose bell rang; None when none did; "" when the connection broke, after a short pause:
-            then somebody may have rung.
+            then a publisher may have rung.
         """
         if not agent_types:
             await asyncio.sleep(seconds)
@@ -307,7 +307,7 @@ class WorkerLane:
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
         try:
-            # Not through the bell's own connection, which is busy while somebody waits on it.
+            # Not through the bell's own connection, which is busy while the worker waits on it.
             await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
         except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
             logger.debug("the bell of %s can't be rung: %s", agent_type, error)
@@ -368,7 +368,7 @@ def _read_deliveries(given: list[Any], limits: Limits, worker: str) -> list[Deli
 
 
 def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
-    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
+    """The terms of a worker, the same from turn to turn, as one text: see lua/turn/arguments.lua."""
     words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
     for each in types:
         rate = "-" if each.rate_limit is None else each.rate_limit

@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from callboard.broker.envelope import LOOKED_AT, NO_FENCE, Posting, are_apart, encode
 from callboard.broker.errors import (
-    BacklogError,
     CommandError,
     ConnectionLostError,
     EncodeError,
     FencedError,
     NotReplicatedError,
+    OverloadedError,
     ServerUnavailableError,
     UndeliverableError,
 )
@@ -75,7 +75,7 @@ class Publisher:
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
-            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full, or the
             stream or the agent has too much to do), FencedError (another worker has the message of the handler that
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
@@ -93,7 +93,7 @@ class Publisher:
 
     @property
     def _call(self) -> asyncio.Future[Any] | None:
-        """What is under way, if something is."""
+        """The call that is under way, if there is one."""
         if self._task is not None and not self._task.done():
             return self._task
         return self._begun
@@ -148,7 +148,7 @@ class Publisher:
         self._sending = 0
         try:
             self._arrived(batch, call.result(), asked)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+        except Exception as error:  # noqa: BLE001 - its sender gets it
             self._fail(batch, error)
         if self._queue:
             self._comes_alone = False
@@ -207,7 +207,7 @@ class Publisher:
         batch: Sequence[tuple[Posting, asyncio.Future[bool]]],
         full: Sequence[tuple[Posting, asyncio.Future[bool]]] = (),
     ) -> None:
-        """What found no room waits; what waits behind something that ended may follow."""
+        """Messages that found no room wait; those that wait behind one that ended may follow."""
         if self._waiting_room.is_used:
             for posting, future in batch:
                 if future.done():
@@ -265,7 +265,7 @@ class Publisher:
 
 
 def limits_of(settings: BrokerSettings) -> str:
-    """What is the same from batch to batch, as one text: see lua/publish/limits.lua."""
+    """The limits, which are the same from batch to batch, as one text: see lua/publish/limits.lua."""
     window = int(settings.dedupe_window * 1000)
     return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
@@ -312,14 +312,14 @@ def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -
         future.set_result(False)
     else:
         future.set_exception(_error(posting, status))
-        future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+        future.exception()  # seen: a message may be sent without waiting for it
 
 
 def _error(posting: Posting, status: bytes) -> Exception:
     if status == b"undeliverable":
         return UndeliverableError(posting.stream.partition(":")[2])
     if status == b"full":
-        return BacklogError(stream=posting.stream)
+        return OverloadedError(stream=posting.stream)
     if status == b"fenced" and posting.fence is not None:
         return FencedError(posting.fence.worker)
     reason = "its key holds something else, or the last possible id was used"
@@ -441,7 +441,7 @@ class WaitingRoom:
                 queue.tried = guest
                 self._send([(guest.posting, guest.future)])
                 return
-            guest.future.set_exception(BacklogError(stream=guest.posting.stream, seconds=self._patience))
+            guest.future.set_exception(OverloadedError(stream=guest.posting.stream, seconds=self._patience))
             guest.future.exception()  # seen: for a message that was sent without waiting, asyncio would complain
         del self._queues[place]
 
@@ -483,7 +483,7 @@ class Producer:
         return self.name, self._number
 
     def overtaken(self, arguments: list[Argument], is_first: bool) -> None:
-        """Goes on under another name: somebody has written by hand what the server knows of the batches of this one.
+        """Goes on under another name: a person has written over what the server knows of the batches of this one.
 
         Args:
             arguments: of the batch, which gets its new name and number.
@@ -524,7 +524,7 @@ async def send_batch(
 
     Raises:
         ConnectionLostError, ServerUnavailableError: no answer within `socket_timeout`, or the link was closed.
-        CommandError: the server refused it; or nobody knows any more whether it was carried out.
+        CommandError: the server refused it; or it can't be known any more whether it was carried out.
     """
     deadline = asyncio.get_running_loop().time() + link.settings.socket_timeout
     backoff, is_first = Backoff(FIRST_PAUSE, LONGEST_PAUSE), True
@@ -584,7 +584,7 @@ def fail(batch: Sequence[tuple[T, asyncio.Future[R]]], error: Exception) -> None
     for _, future in batch:
         if not future.done():
             future.set_exception(error)
-            future.exception()  # seen: nobody has to wait, and asyncio would complain
+            future.exception()  # seen: its sender need not wait, and asyncio would complain
 
 
 LARGEST_WRITE: Final = 1000  # events in one call

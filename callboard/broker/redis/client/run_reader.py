@@ -15,7 +15,7 @@ BATCH: Final = 1000  # entries in one read
 LOOK_AGAIN: Final = 0.25  # seconds between two looks at a stream to which a person added something
 OWN: Final = b"0-"  # ids of events begin with it
 NO_KEY: Final = "no such key"
-MOST_DIGITS: Final = 14  # of a time or a version: what is longer, no clock says, and nobody has
+MOST_DIGITS: Final = 14  # of a time or a version: no clock says, and no message class has, a longer one
 
 
 class RunRecord(NamedTuple):
@@ -96,7 +96,7 @@ class RunReader:
         return records
 
     async def _wait_for_writer(self, wait: bool) -> list[RunRecord] | None:
-        """What comes next was added by hand, with an id that no event has: it goes when the next event is written."""
+        """Waits: the next entry was added by hand, with an id that no event has. It goes when the next event is written."""
         if not wait:
             return None
         await asyncio.sleep(LOOK_AGAIN)

@@ -23,7 +23,6 @@ from callboard.broker.errors import (
     CommandError,
     FencedError,
     SettingsError,
-    UndeclaredError,
     is_refused_right,
 )
 from callboard.broker.redis.keys import CONTROL, Keys, user_in_names
@@ -70,7 +69,7 @@ class RedisTransport:
         self._watch = watch_of(self.endpoint, settings)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
-        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
+        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and no user
         # who may read those guesses the rest.
         user = user_in_names(self.endpoint.username)
         self.process = f"{user}:{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
@@ -154,7 +153,7 @@ class RedisTransport:
         except CommandError as error:
             if not is_refused_right(str(error)):
                 raise
-            raise UndeclaredError(str(error), self.keys.namespace) from error
+            raise CommandError(str(error), self.keys.namespace) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.
@@ -233,7 +232,7 @@ class RedisTransport:
         unread, pending, due, mark, place = await self.admin.run("idle", ("",))
         connection = self.admin.opened
         while place and not unread:
-            # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
+            # The mark stays that of the first look: a message that came since is seen by a caller that looks twice.
             unread, pending, due, _, place = await self.admin.run("idle", (place,))
             # The place has the cursor of a scan: see `scan`.
             # guard: a look for what is left begins anew on another connection
@@ -244,7 +243,7 @@ class RedisTransport:
     # States of persistent agents
 
     async def load_state(self, agent_type: str, key: str) -> StoredState:
-        """What is stored of a persistent agent; see StateStore.load."""
+        """The stored state of a persistent agent; see StateStore.load."""
         return await StateStore(self.admin).load(agent_type, key)
 
     async def await_state(self, agent_type: str, key: str) -> StoredState:
@@ -431,7 +430,7 @@ class ThrowAway:
             await asyncio.wait({self._telling})
 
     async def end(self) -> None:
-        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that nobody finds."""
+        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that can't be found."""
         await self.stop()
         await self._transport.delete_namespace()
         if self._telling is None:  # there is no entry

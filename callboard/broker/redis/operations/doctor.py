@@ -11,11 +11,9 @@ from typing import Any, Final
 from callboard.broker.errors import (
     BrokerError,
     CommandError,
-    ConnectionLostError,
     LayoutError,
     OverloadedError,
     ServerUnavailableError,
-    WritesRefusedError,
     is_refused_right,
 )
 from callboard.broker.redis.client.blocking import info_fields
@@ -29,7 +27,7 @@ __all__ = ["Finding", "Level", "Report", "all_checks", "check", "examine", "unre
 
 
 OF_DAMAGE = ("WRONGTYPE", "user_function")
-"""What the server says of a key of the wrong type, and of a function that can't go on with what it has read."""
+"""Words of the server about a key of the wrong type, and about a function that can't go on with what it has read."""
 
 
 class Subject:
@@ -174,14 +172,17 @@ async def examine(transport: RedisTransport) -> Report:
 async def _reach(subject: Subject) -> Finding | None:
     try:
         await subject.command("PING")
-    except WritesRefusedError:  # even of this; what it tells of itself is looked at all the same
-        return None
     except CommandError as refused:
         if not str(refused).startswith(("NOPERM", "ERR")):
             return unreachable(str(refused))
     except BrokerError as lost:
-        return unreachable(str(lost))
+        # It may refuse even this; what it tells of itself is looked at all the same.
+        return None if _takes_no_writes(lost) else unreachable(str(lost))
     return None
+
+
+def _takes_no_writes(error: BrokerError) -> bool:
+    return isinstance(error, ServerUnavailableError) and error.trouble == "writes"
 
 
 def unreachable(why: str) -> Finding:
@@ -197,9 +198,9 @@ def unreachable(why: str) -> Finding:
 async def _made(examined: Examine, subject: Subject) -> Sequence[Finding]:
     try:
         return await examined(subject)
-    except WritesRefusedError as refused:
-        return [info(f"this could not be checked: {refused}", do="see persistence: then run doctor again")]
-    except (ServerUnavailableError, ConnectionLostError) as lost:
+    except ServerUnavailableError as lost:
+        if _takes_no_writes(lost):
+            return [info(f"this could not be checked: {lost}", do="see persistence: then run doctor again")]
         return [unreachable(str(lost))]
     except LayoutError:  # a check of its own tells of it, once
         return []

@@ -448,7 +448,7 @@ async def examine_sentinels(subject: Subject) -> Sequence[Finding]:
 
 
 async def _ask_all(endpoint: Endpoint, watched: Watched, timeout: float) -> tuple[list[Finding], list[str]]:
-    """What is wrong with some, and the primaries that the others name."""
+    """Findings about sentinels that do not answer well, and the primaries that the others name."""
     silent, named = [], []
     for address in watched.sentinels:
         search, sentinel = PrimarySearch(endpoint, watched, timeout), as_server(endpoint, watched, address)

@@ -28,7 +28,7 @@ class Line:
     async def command(
         self, *arguments: Any, timeout: float | None = None, beginning: Beginning | None = None
     ) -> Any:
-        self.asked.append(arguments[0] if beginning is None else beginning.words[0])
+        self.asked.append(str(arguments[0] if beginning is None else beginning.words[0]))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
