@@ -303,11 +303,11 @@ QUERIES = ".queries"
 """Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
-class _Frozen(BaseModel):
+class _MemoryMessage(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Add(_Frozen):
+class Add(_MemoryMessage):
     """Remember these; each has an id in its metadata. `ttl` is in seconds."""
 
     kind: Literal["add"] = "add"
@@ -315,7 +315,7 @@ class Add(_Frozen):
     ttl: float | None = None
 
 
-class Delete(_Frozen):
+class Delete(_MemoryMessage):
     """Forget records by id, and those whose metadata fit."""
 
     kind: Literal["delete"] = "delete"
@@ -323,7 +323,7 @@ class Delete(_Frozen):
     where: dict[str, Any] | None = None
 
 
-class Clear(_Frozen):
+class Clear(_MemoryMessage):
     """Forget everything."""
 
     kind: Literal["clear"] = "clear"
@@ -333,14 +333,14 @@ Change = Add | Delete | Clear
 
 
 @message(name="callboard.memory.changes")
-class MemoryChanges(_Frozen):
+class MemoryChanges(_MemoryMessage):
     """Additions and deletions, to be carried out in this order."""
 
     changes: list[Annotated[Change, Field(discriminator="kind")]]
 
 
 @message(name="callboard.memory.query")
-class MemoryQuery(_Frozen):
+class MemoryQuery(_MemoryMessage):
     """A query; see `MemoryStore.query`."""
 
     text: str
@@ -350,35 +350,35 @@ class MemoryQuery(_Frozen):
 
 
 @message(name="callboard.memory.found")
-class MemoryFound(_Frozen):
+class MemoryFound(_MemoryMessage):
     """The results of a query, the best first."""
 
     results: list[MemoryContent]
 
 
 @message(name="callboard.memory.ids_query")
-class MemoryIdsQuery(_Frozen):
+class MemoryIdsQuery(_MemoryMessage):
     """A question for the ids of records."""
 
     where: dict[str, Any] | None = None
 
 
 @message(name="callboard.memory.ids")
-class MemoryIds(_Frozen):
+class MemoryIds(_MemoryMessage):
     """The ids of records."""
 
     ids: list[str]
 
 
 @message(name="callboard.memory.stats_query")
-class MemoryStatsQuery(_Frozen):
+class MemoryStatsQuery(_MemoryMessage):
     """A question for the stats of this collection, or of every one of the store."""
 
     everything: bool = False
 
 
 @message(name="callboard.memory.stats")
-class MemoryStatsList(_Frozen):
+class MemoryStatsList(_MemoryMessage):
     """The stats of collections."""
 
     collections: list[MemoryStats]
