@@ -53,7 +53,6 @@ from .errors import (
     CannotAskError as CannotAskError,
     DeclarationError as DeclarationError,
     InputAnsweredError as InputAnsweredError,
-    InputDamagedError as InputDamagedError,
     InputError as InputError,
     InputExpiredError as InputExpiredError,
     InputRequestUnknownError as InputRequestUnknownError,

@@ -7,23 +7,21 @@ CallboardError
     ├── UndeliverableException           AutoGen's name: the recipient does not exist
     ├── MessageDroppedException          AutoGen's name: an intervention handler dropped it
     ├── NotAccessibleError               AutoGen's name: the agent lives in another process
-    ├── UnheardError                     nobody would hear a message that is published (LookupError)
+    ├── UnheardError                     no agent would hear a message that is published (LookupError)
     ├── DeclarationError                 a handler, agent type, step ... can't work (TypeError, ValueError, AssertionError)
     ├── SettingValueError                a setting or argument can't have this value (ValueError)
     ├── DuplicateAgentTypeError          two declarations share one agent type (ValueError)
     ├── UnknownNameError                 there is no agent type, schedule or the like of this name (LookupError)
     ├── StateError                       the persistent state of an agent can't be this (TypeError)
-    ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
-    ├── MisuseError                      something is used in a state, or at a place, that it is not made for (RuntimeError)
+    ├── MisuseError                      something is used where, or while, it can't be (RuntimeError, AttributeError)
     └── InputError                       something is wrong with a question to a person, or with its answer
         ├── CannotAskError               nobody can be asked here (RuntimeError)
         ├── InputValueError              an answer is not what was asked for (ValueError)
-        ├── InputExpiredError            nobody answered in time (TimeoutError)
+        ├── InputExpiredError            no answer came in time (TimeoutError)
         ├── InputWithdrawnError          the question was withdrawn
-        ├── InputAnsweredError           somebody else was first
-        ├── InputDamagedError            the record of a question was changed by hand
+        ├── InputAnsweredError           another answer came first
         ├── InputRequestUnknownError     there is no such question (LookupError)
-        └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
+        └── NotAllowedToAnswerError      another person was asked (PermissionError)
 ```
 """
 
@@ -54,11 +52,11 @@ class MessageDroppedException(ActorError):
 
 
 class UnheardError(ActorError, LookupError):
-    """A message was to be published with `strict=True`, and nobody would hear it.
+    """A message was to be published with `strict=True`, and no agent would hear it.
 
     Attributes:
         topic: Where it was to go.
-        reason: Why nobody would.
+        reason: Why none would.
     """
 
     template = "nothing was published to {topic}: {reason}"
@@ -107,16 +105,11 @@ class StateError(ActorError, TypeError):
     reason: str
 
 
-class AgentAttributeError(ActorError, AttributeError):
-    """An agent has no id or runtime yet, or no state at all."""
+class MisuseError(ActorError, RuntimeError, AttributeError):
+    """Something is used where, or while, it can't be: outside of a handler, before its runtime runs, without a state.
 
-    template = "{text}"
-
-    text: str
-
-
-class MisuseError(ActorError, RuntimeError):
-    """Something is used in a state, or at a place, that it is not made for."""
+    It is an AttributeError as well, so that `hasattr(agent, "id")` is false for an agent that has none yet.
+    """
 
     template = "{text}"
 
@@ -124,7 +117,10 @@ class MisuseError(ActorError, RuntimeError):
 
 
 class InputError(ActorError):
-    """Something is wrong with a question to a person or another outside, or with its answer."""
+    """Something is wrong with a question to a person or another outside, or with its answer.
+
+    Raised as it is where the record of a question was changed by hand.
+    """
 
 
 class CannotAskError(InputError, RuntimeError):
@@ -156,7 +152,7 @@ class InputValueError(InputError, ValueError):
 
 
 class InputExpiredError(InputError, TimeoutError):
-    """Nobody answered a question in time."""
+    """No answer to a question came in time."""
 
     template = "the question {input_id!r} has expired: ask with a default, or with a longer timeout"
     permanent = True
@@ -165,7 +161,7 @@ class InputExpiredError(InputError, TimeoutError):
 
 
 class InputWithdrawnError(InputError):
-    """A question was withdrawn: nobody waits for its answer any more."""
+    """A question was withdrawn: its answer is not waited for any more."""
 
     template = "the question {input_id!r} was withdrawn"
     permanent = True
@@ -194,21 +190,6 @@ class InputAnsweredError(InputError):
         return f" by {self.by}" if self.by else ""
 
 
-class InputDamagedError(InputError):
-    """The record of a question can't be read: somebody changed it by hand.
-
-    Attributes:
-        input_id: Id of the question.
-        problem: What is wrong with it.
-    """
-
-    template = "the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
-    permanent = True
-
-    input_id: str
-    problem: str
-
-
 class InputRequestUnknownError(InputError, LookupError):
     """There is no such question: there never was, or it ended some time ago."""
 
@@ -218,7 +199,7 @@ class InputRequestUnknownError(InputError, LookupError):
 
 
 class NotAllowedToAnswerError(InputError, PermissionError):
-    """A question was put to somebody else.
+    """A question was put to another person.
 
     Attributes:
         input_id: Id of the question.

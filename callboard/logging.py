@@ -156,7 +156,7 @@ class MessageEvent(LogEvent):
     Args:
         payload: What it holds, as text.
         sender: Its sender; None: from outside any agent.
-        receiver: The agent or the topic; None: nobody.
+        receiver: The agent or the topic; None: there is none.
         kind: Its way.
         delivery_stage: Which of the two.
         kwargs: Anything else.

@@ -21,7 +21,7 @@ from callboard.memory.base import MemoryContent
 from callboard.memory.chroma import ChromaDBVectorMemory
 from callboard.memory.chroma_config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
 from callboard.memory.embedders import Batches, BatchingEmbedder, Embedder
-from callboard.memory.errors import LongTermMemoryError, MemorySettingError
+from callboard.memory.errors import LongTermMemoryError, setting_error
 from callboard.memory.local_embedders import default_embedder
 from callboard.memory.stores import (
     Filter,
@@ -72,7 +72,7 @@ class MemoryServiceClient(MemoryStore):
         in_order: Whether queries wait for the changes that were sent before them.
 
     Raises:
-        MemorySettingError: A value can't work (a ValueError).
+        MemoryValueError: A value can't work (a ValueError).
     """
 
     def __init__(
@@ -303,11 +303,11 @@ QUERIES = ".queries"
 """Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
-class _Message(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Add(_Message):
+class Add(_Frozen):
     """Remember these; each has an id in its metadata. `ttl` is in seconds."""
 
     kind: Literal["add"] = "add"
@@ -315,7 +315,7 @@ class Add(_Message):
     ttl: float | None = None
 
 
-class Delete(_Message):
+class Delete(_Frozen):
     """Forget records by id, and those whose metadata fit."""
 
     kind: Literal["delete"] = "delete"
@@ -323,7 +323,7 @@ class Delete(_Message):
     where: dict[str, Any] | None = None
 
 
-class Clear(_Message):
+class Clear(_Frozen):
     """Forget everything."""
 
     kind: Literal["clear"] = "clear"
@@ -333,14 +333,14 @@ Change = Add | Delete | Clear
 
 
 @message(name="callboard.memory.changes")
-class MemoryChanges(_Message):
+class MemoryChanges(_Frozen):
     """Additions and deletions, to be carried out in this order."""
 
     changes: list[Annotated[Change, Field(discriminator="kind")]]
 
 
 @message(name="callboard.memory.query")
-class MemoryQuery(_Message):
+class MemoryQuery(_Frozen):
     """A query; see `MemoryStore.query`."""
 
     text: str
@@ -350,35 +350,35 @@ class MemoryQuery(_Message):
 
 
 @message(name="callboard.memory.found")
-class MemoryFound(_Message):
+class MemoryFound(_Frozen):
     """The results of a query, the best first."""
 
     results: list[MemoryContent]
 
 
 @message(name="callboard.memory.ids_query")
-class MemoryIdsQuery(_Message):
+class MemoryIdsQuery(_Frozen):
     """A question for the ids of records."""
 
     where: dict[str, Any] | None = None
 
 
 @message(name="callboard.memory.ids")
-class MemoryIds(_Message):
+class MemoryIds(_Frozen):
     """The ids of records."""
 
     ids: list[str]
 
 
 @message(name="callboard.memory.stats_query")
-class MemoryStatsQuery(_Message):
+class MemoryStatsQuery(_Frozen):
     """A question for the stats of this collection, or of every one of the store."""
 
     everything: bool = False
 
 
 @message(name="callboard.memory.stats")
-class MemoryStatsList(_Message):
+class MemoryStatsList(_Frozen):
     """The stats of collections."""
 
     collections: list[MemoryStats]
@@ -526,12 +526,12 @@ def memory_service(
     Raises:
         DeclarationError: There is no such setting (a TypeError).
         DuplicateAgentTypeError: The app has that type already (a ValueError).
-        MemorySettingError: Two arguments are given that exclude each other (a ValueError).
+        MemoryValueError: Two arguments are given that exclude each other (a ValueError).
     """
     if config is not None and path is not None:
-        raise MemorySettingError("path", repr(str(path)), "left out where config says where the store is")
+        raise setting_error("path", repr(str(path)), "left out where config says where the store is")
     if store is not None and any(given is not None for given in (path, config, embedder)):
-        raise MemorySettingError("store", repr(store), "given without path, config and embedder")
+        raise setting_error("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
     factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
     # Fewer than all places of a process: the others are for queries.
@@ -544,7 +544,7 @@ def memory_service(
 
 
 def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
-    """What makes the vectors of a memory service; None: it is not known."""
+    """The embedder of a memory service; None: it is not known."""
     factory = declaration.factory
     return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callboard.agents.base import Response, Said, TaskResult, call, takes_token
 from callboard.agents.user_proxy import AsyncInputFunc, InputFuncType, InputRequestContext
+from callboard.core.answers import answer_of, how_to_answer
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation import ActorError
 from callboard.foundation.tasks import in_thread
@@ -39,7 +40,6 @@ from callboard.messages.events import (
 )
 from callboard.models.types import RequestUsage
 from callboard.teams.member import OMITTED
-from callboard.tools.approval import answer_of, how_to_answer
 
 from .errors import InputError
 

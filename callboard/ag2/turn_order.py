@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from callboard.groupchat.context_variables import ContextVariables, changes, snapshot, take_over
-from callboard.groupchat.errors import GroupChatDeclarationError, MessageError, NoEligibleSpeakerError
+from callboard.groupchat.errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.group_chat import GroupChat, Selector
 from callboard.groupchat.manager import GroupChatManager
@@ -343,7 +343,7 @@ class PatternSelection(ThreadSelection):
         """Refuse a task that can't be read, or whose metadata can't.
 
         Raises:
-            MessageError: It is one (a ValueError).
+            GroupChatDeclarationError: It is one (a ValueError).
         """
         await super().check(messages, floor)
         for message in messages or ():
@@ -351,7 +351,9 @@ class PatternSelection(ThreadSelection):
                 take_over(ContextVariables(), message.metadata)
                 is_for(floor.team, message)
             except (TypeError, ValueError, RecursionError) as error:
-                raise MessageError(f"{unsent(message.source)} its metadata can't be read: {error}") from error
+                raise GroupChatDeclarationError(
+                    f"{unsent(message.source)} its metadata can't be read: {error}"
+                ) from error
 
     async def reset(self) -> None:
         """Nothing was said."""

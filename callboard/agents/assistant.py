@@ -238,9 +238,9 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
     Raises:
         AgentSettingError: The name is no identifier (a ValueError).
         AgentSettingError: Something does not fit together, or the model can't do it (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
         AgentSettingError: `memory` is no list of memories (a TypeError).
-        NotAModelClientError: `model_client` is none (a TypeError).
+        BadRequestError: `model_client` is none (a TypeError).
     """
 
     component_config_schema = AssistantAgentConfig
@@ -476,7 +476,7 @@ def workbenches_of(
 
     Raises:
         AgentSettingError: There are tools beside them (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
     """
     if given is not None and tools:
         raise AgentSettingError("Tools cannot be used with a workbench.")

@@ -400,6 +400,8 @@ class CodeRunner:
             answer = await self._approved(ApprovalRequest(code=code, context=list(context)), token)
             if not answer.approved:
                 return CodeResult(1, REFUSED.format(reason=answer.reason))
+        # The process dies behind the run and before the commit: the next attempt has the same code from the recorded model,
+        # and would transfer the money, or delete the file, a second time.
         # guard: code that has run is not run again
         step = NumberedStep.begin(f"code:{_digest(code)}")
         ran = await (self._ran(blocks, token) if step is None else step.run(self._ran, blocks, token))
@@ -409,6 +411,7 @@ class CodeRunner:
         return self  # conversations share it
 
     async def _approved(self, request: ApprovalRequest, token: CancellationToken) -> ApprovalResponse:
+        # The same, before it runs: a person who has said yes would be asked again, and might say no to code that has run.
         # guard: an approval is asked for once
         step = NumberedStep.begin(f"approval:{_digest(request.code)}")
         found = await (self._asked(request, token) if step is None else step.run(self._asked, request, token))

@@ -161,6 +161,8 @@ async def _recorded(step: NumberedStep, memory: Memory, context: ModelContext) -
     async def ask() -> dict[str, Any]:
         return (await _asked(memory, context)).model_dump(mode="json")
 
+    # Memories change while a turn is repeated. Another result makes another prompt, for which no answer is recorded: the
+    # model would be paid a second time, and calls of tools that have run would belong to no answer.
     # guard: what a memory found stays so, else the model were asked again
     return Recalled.model_validate(await step.run(ask))
 

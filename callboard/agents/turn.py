@@ -152,6 +152,8 @@ class AssistantTurn:
         known = {**settled(calls, setup.handoffs, taken), **self._refused}
         for number, call in enumerate(calls):
             if number not in known and call.name in setup.here:
+                # Recorded as other calls are, it would not be called when the turn is repeated, and the agent of that
+                # attempt, which is made from the last commit, would lack the handoff that the record says was created.
                 # guard: what changes the agent itself is done again in every attempt
                 known[number] = await setup.here[call.name](call)
         to_run = [call for number, call in enumerate(calls) if number not in known]

@@ -184,6 +184,8 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
         return answer
 
     async def _answer(self, prompt: str, token: CancellationToken) -> str:
+        # The process dies when the person has answered: the next attempt would ask again, and the answers of the two may
+        # differ while the models' answers to the first one are recorded already.
         # guard: a person is asked once, whatever becomes of this process
         step = NumberedStep.begin("input")
         return await (self._ask(prompt, token) if step is None else step.run(self._ask, prompt, token))

@@ -67,8 +67,7 @@ def code_of(error: BaseException, command: str = "") -> int:
         UnheardError,
         UnknownNameError,
     )
-    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
-    from callboard.process.loader import LoadingError
+    from callboard.memory.errors import MemoryValueError, StoreUnavailableError
     from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
@@ -91,13 +90,11 @@ def code_of(error: BaseException, command: str = "") -> int:
         InvalidIdError
         | LayoutError
         | SettingsError
-        | LoadingError
         | DeclarationError
         | DuplicateAgentTypeError
         | SettingValueError
         | UnknownNameError
-        | MemorySettingError
-        | FilterError,
+        | MemoryValueError,
     ):
         return BAD_USE
     return FAILED

@@ -179,7 +179,7 @@ class MessageContext:
             The answer.
 
         Raises:
-            InputExpiredError: Nobody answered in time.
+            InputExpiredError: No answer came in time.
             InputWithdrawnError: The question was withdrawn.
             InputValueError: The answer is not of `answer_type`.
             DeclarationError: The question itself can't be asked like that (a ValueError).
@@ -285,7 +285,7 @@ def check_step(name: object, function: object) -> None:
         )
     if isinstance(function, Coroutine):
         given = getattr(function, "__name__", "the function")
-        function.close()  # nobody awaits it any more, and Python would warn of that
+        function.close()  # it is never awaited, and Python would warn of that
         advice = f"await ctx.once({name!r}, {given}, ...)"
         raise DeclarationError(
             _step(name), f"give the function and its arguments apart, for it is not always called: {advice}"
@@ -295,7 +295,7 @@ def check_step(name: object, function: object) -> None:
 
 
 def called(name: str, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-    """What a step's function returned, to be awaited.
+    """Call the function of a step; its result is to be awaited.
 
     Raises:
         DeclarationError: It is not async (a TypeError).

@@ -150,7 +150,7 @@ class AgentDeclaration:
 
 
 Missed: TypeAlias = Literal["skip", "one", "all"]
-"""What becomes of due times at which nobody was there: nothing, the last one is made up for, or each of them."""
+"""The fate of due times at which no worker ran: nothing, the last one is made up for, or each of them."""
 
 
 class Firing(NamedTuple):
@@ -178,7 +178,7 @@ class Schedule(NamedTuple):
     Attributes:
         name: By which it is listed, paused and removed.
         timetable: When it is due.
-        missed: What becomes of due times at which nobody was there.
+        missed: What becomes of due times at which no worker ran.
         to: Where its messages go, for people.
         what: What is sent, for people.
         send: Makes the message, and says whom it is for.
@@ -204,7 +204,7 @@ class Declarations(Protocol):
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
-        """What is sent again and again, by name."""
+        """The schedules, by name."""
         ...
 
     @property

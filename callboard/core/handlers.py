@@ -524,7 +524,7 @@ class HandlerSignature:
         return HandlerTypes(accepts, returns)
 
     def _check_answers(self, accepts: tuple[type[Any], ...], returns: tuple[type[Any], ...]) -> None:
-        """What it returns has to fit the requests that say what answers them, see requests.py."""
+        """Check that it returns the responses that its requests name, see `Request`."""
         wanted = {cls: classes for cls in accepts if (classes := classes_of(response_of(cls))) is not None}
         if ANY in returns:
             return

@@ -23,7 +23,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.redis.client.questions import InputStatus
-from callboard.errors import CannotAskError, DeclarationError, InputDamagedError, InputValueError
+from callboard.errors import CannotAskError, DeclarationError, InputError, InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.memory.cancelling import cancellable
 
@@ -179,7 +179,7 @@ def _json(adapter: TypeAdapter[Any], value: Any) -> str:
 
 
 def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
-    """What could be no answer of the class would be found out days later, by whoever answers."""
+    """Refuse what is no answer of the class: else the person who answers would find out, days later."""
     try:
         adapter.validate_json(given)
     except ValidationError as error:
@@ -189,7 +189,7 @@ def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
 
 
 def _arguments(question: Question) -> dict[str, Any]:
-    """What goes to `MessageContext.ask` beside the text: its arguments are called like the fields."""
+    """The arguments of `MessageContext.ask` beside the text: they are called like the fields."""
     given = {one.name: getattr(question, one.name) for one in fields(question) if one.name != "text"}
     return given | {"name": question.name or None}
 
@@ -245,7 +245,7 @@ async def ask_person(
 
 
 async def _asked_by(on_input: OnInput, question: Question, token: CancellationToken | None) -> Any:
-    """What the function says, as plain data that can be recorded."""
+    """The answer of the function, as plain data that can be recorded."""
     answer = await cancellable(_called(on_input, question), token)
     read = question.adapter.validate_python(answer)
     return question.adapter.dump_python(read, mode="json")
@@ -318,12 +318,12 @@ class InputRequest:
             fields: Of its record.
 
         Raises:
-            InputDamagedError: Somebody changed the record by hand.
+            InputError: The record was changed by hand.
         """
         try:
             return cls._read(input_id, fields)
         except (BrokerError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise InputDamagedError(input_id, f"{type(error).__name__}: {error}") from error
+            raise _damaged(input_id, f"{type(error).__name__}: {error}") from error
 
     @classmethod
     def _read(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
@@ -350,7 +350,7 @@ class InputRequest:
         )
 
     def read(self, text: str) -> Any:
-        """What somebody typed, as an answer: the text itself where text is asked for, else JSON.
+        """An answer from what a person typed: the text itself where text is asked for, else JSON.
 
         Raises:
             InputValueError: It is not JSON where that is needed.
@@ -364,7 +364,7 @@ class InputRequest:
 
     @property
     def expected(self) -> str:
-        """What an answer is, in short."""
+        """The kind of answer that is asked for, in short."""
         return str(self.schema.get("title") or self.schema.get("type") or "anything")
 
     def check(self, value: Any) -> None:
@@ -375,7 +375,7 @@ class InputRequest:
 
         Raises:
             InputValueError: It is none of the choices, or does not fit the schema.
-            InputDamagedError: The schema is none: somebody changed the record by hand.
+            InputError: The schema is none: the record was changed by hand.
         """
         check_answer(self.id, self.choices, self.schema, value)
 
@@ -425,7 +425,7 @@ def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: A
 
     Raises:
         InputValueError: It is none of the choices, or does not fit the schema.
-        InputDamagedError: The schema is none: somebody changed the record by hand.
+        InputError: The schema is none: the record was changed by hand.
     """
     if choices and value not in choices:
         raise InputValueError(input_id, f"it has to be one of {', '.join(choices)}")
@@ -433,9 +433,15 @@ def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: A
         # guard: an answer is checked when it is given
         problem = misfit(schema, value)
     except ValueError as error:
-        raise InputDamagedError(input_id, str(error)) from error
+        raise _damaged(input_id, str(error)) from error
     if problem:
         raise InputValueError(input_id, problem)
+
+
+def _damaged(input_id: str, problem: str) -> InputError:
+    return InputError(
+        f"the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
+    )
 
 
 def misfit(schema: Schema, value: Any) -> str:

@@ -421,7 +421,7 @@ class PublishOptions(TypedDict, total=False):
         claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
             subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
             of the settings says.
-        strict: What happens when nobody subscribes to the topic, or none of its subscribers handles the message. True:
+        strict: What happens when no agent subscribes to the topic, or none of its subscribers handles the message. True:
             UnheardError is raised and nothing leaves; where no agent type of this process hears it, that costs a call
             to the server. False: nothing is said, as for a topic that is only followed. None: a warning, once.
     """
@@ -518,7 +518,7 @@ class SendOptions(NamedTuple):
 
     @classmethod
     def of_tell(cls, message_id: str | None, given: TellOptions) -> SendOptions:
-        """The options of a message to one agent that nobody waits for.
+        """The options of a message to one agent that is not answered.
 
         Raises:
             TypeError: it has no such option.
@@ -589,7 +589,7 @@ UNKNOWN: Final = object()
 
 
 def response_of(request: type[Any]) -> Any:
-    """What a message class says of its response: an annotation, or UNKNOWN.
+    """The response that a message class names: an annotation, or UNKNOWN.
 
     Raises:
         NameError: It names a class that is not there, or not yet.

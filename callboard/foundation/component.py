@@ -575,7 +575,7 @@ def _place(cls: type[Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What a config may ask for.
+    """The things that a config may ask for.
 
     Attributes:
         providers: Component classes by their providers, besides those of the list.
@@ -654,7 +654,7 @@ class ComponentNotAllowedError(ComponentError, ValueError):
 
     @property
     def sentence(self) -> str:
-        """What to do about it."""
+        """Advice, as the end of the sentence."""
         if self.hint:
             return f": {self.hint}"
         return f" has to be allowed: if you trust this config, load it with {self.argument}=[{self.value!r}]"
@@ -710,7 +710,7 @@ class ComponentVersionError(ComponentError, NotImplementedError):
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """Advice, as the end of the sentence."""
         if self.version > self.current:
             return "update the package that the component comes from"
         return "implement _from_config_past_version, or dump it again"

@@ -9,7 +9,6 @@ from .errors import (
     AgentNameConflictError as AgentNameConflictError,
     GroupChatDeclarationError as GroupChatDeclarationError,
     GroupChatError as GroupChatError,
-    MessageError as MessageError,
     NoEligibleSpeakerError as NoEligibleSpeakerError,
     UndefinedNextAgentError as UndefinedNextAgentError,
 )

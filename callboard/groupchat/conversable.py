@@ -367,7 +367,7 @@ class ConversableAgent(BaseChatAgent):
             silent: Whether it is not shown.
 
         Raises:
-            MessageError: There is nothing in it (a ValueError).
+            GroupChatDeclarationError: There is nothing in it (a ValueError).
         """
         self._histories.keep(message, "assistant", self, recipient)
         await recipient.a_receive(message, self, request_reply, silent)

@@ -34,14 +34,6 @@ class GroupChatDeclarationError(GroupChatError, ValueError, TypeError, KeyError,
     __str__ = GroupChatError.__str__  # KeyError's would show it in quotes
 
 
-class MessageError(GroupChatError, ValueError):
-    """A message that can't be sent or found: it has no content, or there is no such conversation."""
-
-    template = "{reason}"
-
-    reason: str
-
-
 class NoEligibleSpeakerError(GroupChatError):
     """No agent may speak next. A group chat ends then."""
 

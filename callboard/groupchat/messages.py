@@ -12,7 +12,7 @@ from callboard.broker.codec import message
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage
 
-from .errors import GroupChatDeclarationError, MessageError
+from .errors import GroupChatDeclarationError
 
 Agent: TypeAlias = ChatAgent
 """Any chat agent; a `ConversableAgent` has what AG2's has."""
@@ -182,11 +182,11 @@ class Histories(Mapping[Agent, list[Message]]):
         """Add a message to the conversation with an agent; see `kept_message`.
 
         Raises:
-            MessageError: There is nothing in it (a ValueError).
+            GroupChatDeclarationError: There is nothing in it (a ValueError).
         """
         kept = kept_message(message, role, author.name)
         if kept is None:
-            raise MessageError(f"{unsent(author.name)} it has neither a content nor a call.")
+            raise GroupChatDeclarationError(f"{unsent(author.name)} it has neither a content nor a call.")
         self[other].append(kept)
         return kept
 
@@ -200,15 +200,15 @@ class Histories(Mapping[Agent, list[Message]]):
             None: there is none.
 
         Raises:
-            MessageError: There are several conversations, or none with this agent (a ValueError).
+            GroupChatDeclarationError: There are several conversations, or none with this agent (a ValueError).
         """
         if agent is None:
             if len(self) > 1:
-                raise MessageError(f"{self._owner!r} has several conversations: say which one.")
+                raise GroupChatDeclarationError(f"{self._owner!r} has several conversations: say which one.")
             agent = next(iter(self), None)
             return None if agent is None else self[agent][-1]
         if not self[agent]:
-            raise MessageError(f"{self._owner!r} has no conversation with {agent.name!r}.")
+            raise GroupChatDeclarationError(f"{self._owner!r} has no conversation with {agent.name!r}.")
         return self[agent][-1]
 
 

@@ -18,7 +18,7 @@ from callboard.models.types import CreateResult
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import Choice, Floor, Participant, SpeakerSelection
 
-from .errors import MessageError, NoEligibleSpeakerError
+from .errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from .group_chat import GroupChat, Selector
 from .membership import GroupPeer, forget, kept_after
 from .messages import Agent, ConversationMessage, Message, as_message, unsent
@@ -52,7 +52,7 @@ def check_shape(message: BaseChatMessage) -> None:
     """Refuse a message that members and managers could not read: in a conversation it would end every run to come.
 
     Raises:
-        MessageError: It has no content, or a part of it is of another kind (a ValueError).
+        GroupChatDeclarationError: It has no content, or a part of it is of another kind (a ValueError).
     """
     if not isinstance(message, ConversationMessage):
         return
@@ -63,7 +63,7 @@ def check_shape(message: BaseChatMessage) -> None:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise MessageError(f"{unsent(message.source)} {place}: {first['msg']}") from None
+        raise GroupChatDeclarationError(f"{unsent(message.source)} {place}: {first['msg']}") from None
 
 
 UNSELECTED: Final = "No next speaker selected"
@@ -132,7 +132,7 @@ class ThreadSelection(GroupChatSelection):
         """Refuse a task that no member could read.
 
         Raises:
-            MessageError: It is one (a ValueError).
+            GroupChatDeclarationError: It is one (a ValueError).
         """
         # guard: a task that can't be read is no part of the conversation
         for message in messages or ():

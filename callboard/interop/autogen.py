@@ -1,7 +1,7 @@
 """A runtime for programs that are written for AutoGen: theirs in its interface, ours in how messages travel.
 
 Each sees what the one before it returned; in AutoGen's own runtime each sees the original, and only the last one counts.
-What a handler raises goes to whoever sends; there, an `on_publish` that fails is only logged.
+What a handler raises goes to the sender; there, an `on_publish` that fails is only logged.
 
 AutoGen gives a team a random id and registers its manager and all members in one runtime. Here every process builds the same
 team, gives it the same name, and says which part of it runs there.
@@ -333,7 +333,7 @@ class CallboardRuntime:
 
 
 def _spoken_with(cls: type[Any]) -> list[type[Any]]:
-    """The other messages of a team, of which a manager publishes some that nobody handles."""
+    """The other messages of a team, of which a manager publishes some that no agent handles."""
     if not cls.__module__.startswith("autogen_agentchat."):
         return []
     module = vars(sys.modules[cls.__module__])

@@ -16,7 +16,7 @@ from callboard.core.context import MessageContext
 from callboard.core.protocol import AgentMetadata, AgentRuntime, SendOptions
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .errors import OnceUnlessKilled
+from . import OnceUnlessKilled
 from .hosted import PREFIX, HostedAgent, Tokens, class_for, leaving
 from .messages import Carried, HostedRegistry
 

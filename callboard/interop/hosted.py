@@ -61,7 +61,7 @@ leaving: ContextVar[Leaving | None] = ContextVar("callboard_autogen_leaving", de
 
 
 class HostedState(BaseModel):
-    """What is stored of a hosted agent.
+    """The stored state of a hosted agent.
 
     Attributes:
         saved: what its `save_state` returned, as JSON; "": it has handled nothing yet.
@@ -131,7 +131,7 @@ class HostedAgent:
         return self.agent
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What its `save_state` returns."""
+        """The state that its `save_state` returns."""
         state: Mapping[str, Any] = await (await self.current()).save_state()
         return state
 
@@ -208,7 +208,7 @@ def class_for(agent_class: type[Any] | None, *, saves: bool) -> type[HostedAgent
 
 
 PREFIX: Final = "token:"
-KEPT: Final = 1_000  # tokens that are kept although nobody holds them: their next message is on its way
+KEPT: Final = 1_000  # tokens that are kept although no context holds them: their next message is on its way
 
 
 class Tokens:

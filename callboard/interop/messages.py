@@ -1,6 +1,6 @@
 """Messages of AutoGen's agents as bytes: any of their classes, nested models, and the token that came along.
 
-AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them nobody could
+AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them no reader could
 tell afterwards which class a model was. So each nested model that derives from another model is written with a tag, and
 read as an instance of a class that this process knows: see `KnownClasses`.
 
@@ -217,9 +217,9 @@ def add_tags(value: Any, data: Any) -> None:
             for key, item in data.items():
                 _tag(value.get(key), item)
         elif is_record(value.__class__):
-            for name, item in data.items():
-                if type(item) in NESTED:
-                    _tag(getattr(value, name, None), item)
+            nested = [(name, item) for name, item in data.items() if type(item) in NESTED]
+            for name, item in nested:
+                _tag(getattr(value, name, None), item)
     elif isinstance(data, list | tuple) and isinstance(value, list | tuple):
         for inner, item in zip(value, data, strict=False):
             _tag(inner, item)

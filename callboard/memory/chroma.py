@@ -156,7 +156,7 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     at, and a query returns the whole text once, with the score of its best part. A query that is too long is looked up
     by its parts: the first four and the last four.
 
-    One process may use a folder; a second one gets StoreLockedError. Any number may use a Chroma server.
+    One process may use a folder; a second one gets MemoryFailedError. Any number may use a Chroma server.
 
     Args:
         config: Where and how; None: the folder ./chroma_db.

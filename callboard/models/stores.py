@@ -55,8 +55,8 @@ Limit: TypeAlias = tuple[str, str, float]
 Refusal: TypeAlias = tuple[str, str, float, float]
 
 
-class Store(Protocol):
-    """Values and tables by name, each with a lifetime. `callboard.broker.redis.store.RedisStore` is one."""
+class AnswerStore(Protocol):
+    """Values by name, each with a lifetime: all that a cache needs."""
 
     async def get(self, name: str) -> bytes | None:
         """The value of a name; None: there is none."""
@@ -65,6 +65,10 @@ class Store(Protocol):
     async def set(self, name: str, value: bytes, seconds: float) -> None:
         """Keep a value for so long."""
         ...
+
+
+class Store(AnswerStore, Protocol):
+    """Values and tables by name, each with a lifetime. `callboard.broker.redis.store.RedisStore` is one."""
 
     async def table(self, name: str) -> Mapping[str, bytes]:
         """The fields of a table."""
@@ -131,7 +135,7 @@ class _Named:
     table: dict[str, bytes] = field(default_factory=dict)
 
 
-class InMemoryStore:
+class LocalStore:
     """A store in this process, for one process and for tests. The name that was used longest ago goes first.
 
     No method awaits anything, so each runs as a whole: of two tasks that add to one number, none overwrites the sum of

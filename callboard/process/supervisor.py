@@ -114,7 +114,7 @@ class Child:
 
     @property
     def workers(self) -> str:
-        """What the names of its workers begin with, and of no other process's."""
+        """The beginning of the names of its workers, and of no other process's."""
         return f"{process_name(self.pid, self.token)}:"
 
     def has(self, worker: str) -> bool:
@@ -256,7 +256,7 @@ class Supervisor:
             self._signal(child, signal.SIGKILL)
 
     def server_is_away(self) -> None:
-        """The server does not answer: nobody can tell who is frozen. When it is back, workers need some time."""
+        """The server does not answer: which worker is frozen can't be told. When it is back, workers need some time."""
         self._lenient_until = asyncio.get_running_loop().time() + self._patience_after_loss
         for child in self.children:
             child.watch.forgive()
@@ -529,10 +529,11 @@ TRIAL_TIMEOUT = 60.0  # seconds that importing the app may take
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
 TRIAL = """
 import sys
-from callboard.process.loader import LoadingError, load_app
+from callboard.errors import DeclarationError
+from callboard.process.loader import load_app
 try:
     print("\\n" + " ".join(one.type for one in load_app(sys.argv[1]).declarations))
-except LoadingError as error:
+except DeclarationError as error:
     sys.exit(" ".join(str(error).split()))
 """
 

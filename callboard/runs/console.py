@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from callboard.core.answers import answer_of
 from callboard.errors import InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.foundation.texts import one_line, printable
-from callboard.tools.approval import answer_of
 
 from .events import (
     AgentMessageEvent,

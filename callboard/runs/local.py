@@ -31,7 +31,7 @@ from callboard.groupchat.events import ChatEvent, IOStream
 from callboard.memory.contexts import Conversation
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.models.budget import UsageLedger, counted_here
-from callboard.models.stores import InMemoryStore
+from callboard.models.stores import LocalStore
 from callboard.models.types import RunUsage
 from callboard.runtime.execution import speaking_as, usage_run
 from callboard.runtime.steps import running_context
@@ -84,7 +84,7 @@ class ProcessRun(RunSource):
         self._error: Exception | None = None
         self._budget = budget
         self._said: list[Said] = []
-        self._store = InMemoryStore()
+        self._store = LocalStore()
         self._ledger = UsageLedger(self._store)
         self.loop = asyncio.get_running_loop()
         self._running = asyncio.create_task(self._run(task), name=f"run {run_id}")
@@ -472,6 +472,8 @@ class ProcessQuestions:
         asked = self._asked.get(input_id)
         if asked is None:
             raise InputRequestUnknownError(input_id)
+        # Two answers may come in one moment, from a console and from a program. The agent goes on with the first: a second
+        # one that was taken would be confirmed to its sender, and heard by no agent.
         # guard: the first answer counts
         if asked.status is not InputStatus.OPEN:
             raise _over(asked)

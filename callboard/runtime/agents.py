@@ -228,7 +228,7 @@ class LocalAgents:
         return await self._complete_once(kind, agent_id, made)
 
     def _construct(self, kind: LocalAgentType, agent_id: AgentId) -> Any:
-        """What the factory returns: an agent, or what is to be awaited for one."""
+        """Calls the factory: returns an agent, or what is to be awaited for one."""
         token = agent_being_made.set((self._runtime, agent_id))
         try:
             return kind.construct(agent_id)

@@ -117,7 +117,7 @@ class ScheduleStatus:
         when: Its timetable, for people.
         to: Where its messages go.
         what: What is sent.
-        missed: What becomes of due times at which nobody was there.
+        missed: What becomes of due times at which no worker ran.
         due: When it is due next.
         paused: Since when it is paused; None: it is not.
         paused_by: Who paused it; "": not said.

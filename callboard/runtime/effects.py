@@ -103,7 +103,7 @@ class EffectRecorder:
             running.add_done_callback(partial(self._ended, name))
         self._waiting[name] = self._waiting.get(name, 0) + 1
         try:
-            # Whoever is cancelled leaves the effect to the others who wait for it.
+            # A caller that is cancelled leaves the effect to the other callers that wait for it.
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             if self._waiting[name] == 1:
@@ -246,7 +246,7 @@ noting: ContextVar[Noting | None] = ContextVar("callboard_noting", default=None)
 
 
 class Questions:
-    """What one run of a handler asks.
+    """The questions of one run of a handler.
 
     Args:
         transport: the connection to the server.
@@ -421,7 +421,7 @@ class Questions:
 
 
 def _let_end_quietly(task: asyncio.Task[Any] | None) -> None:
-    """A task that asks may be one that nobody waits for: that the attempt is over is no error which asyncio should log."""
+    """A task that asks may be one that is not awaited: that the attempt is over is no error which asyncio should log."""
     if task is not None:
         task.remove_done_callback(_look_at_end)  # a runner asks for one handler after the other
         task.add_done_callback(_look_at_end)

@@ -26,7 +26,7 @@ from .effects import PART, RUN, EffectRecorder, id_in
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
 
-class Serving(Protocol):
+class OpenDoor(Protocol):
     """Requests that are let in while the handler waits for the reply to one of its own."""
 
     async def catch_up(self) -> None:
@@ -44,7 +44,7 @@ class Door(Protocol):
         """The message with which all of it is committed."""
         ...
 
-    def serve(self, request_id: str) -> Serving:
+    def serve(self, request_id: str) -> OpenDoor:
         """Lets in what comes while the handler waits for the reply to this request."""
         ...
 
@@ -117,18 +117,18 @@ class Execution:
         """Id of the message."""
         return self.envelope.id
 
-    # Most handlers add nothing to these, so a list is made when somebody asks for it.
+    # Most handlers add nothing to these, so a list is made when it is first asked for.
 
     @property
     def outgoing(self) -> list[Posting]:
-        """What leaves with the commit."""
+        """Messages that leave with the commit."""
         if self._outgoing is None:
             self._outgoing = []
         return self._outgoing
 
     @property
     def events(self) -> list[RunWrite]:
-        """What is written to the streams of runs with the commit."""
+        """Events that are written to the streams of runs with the commit."""
         if self._events is None:
             self._events = []
         return self._events
@@ -163,7 +163,7 @@ class Execution:
 
     @property
     def _recorder(self) -> EffectRecorder | None:
-        """What the handler records with, if it has looked at it."""
+        """The recorder of the handler, if it has looked at it."""
         context = self.context
         if isinstance(context, HandlerContext) and not context.is_recorded:
             return None
@@ -185,7 +185,7 @@ class Execution:
 
     @property
     def fence(self) -> Fence | None:
-        """What has to be true when something leaves before the commit."""
+        """The condition under which something may leave before the commit."""
         return None if self.receipt is None else self.receipt.fence
 
     def sends_at_once(self, name: str) -> str:
@@ -326,7 +326,7 @@ class Executions:
 
 
 class Surroundings:
-    """What the contexts of all messages of one worker have in common.
+    """The common part of the contexts of one worker's messages.
 
     Args:
         transport: the connection to the server.
@@ -354,7 +354,7 @@ class HandlerContext(MessageContext):
     """The context of a message that a worker handles.
 
     Most handlers look at little of it, and to make all of it takes a tenth of the time of a message. So a field has no
-    value until somebody looks: then `__getattr__` is called, makes it, and keeps it in the field.
+    value until it is looked at: then `__getattr__` is called, makes it, and keeps it in the field.
 
     Attributes:
         is_recorded: its recorder was looked at, so that it may have recorded something.
@@ -527,7 +527,7 @@ def speaking_as(name: str) -> Iterator[None]:
 
 
 def speaker() -> str:
-    """Who speaks here; "": nobody that is known."""
+    """The speaker here; "": it is not known."""
     execution, given = current.get(), speaking.get()
     if given is not None and given[1] is execution:
         return given[0]

@@ -276,7 +276,7 @@ class AgentHost:
     def _changed(
         live: LiveAgent,
     ) -> tuple[tuple[int, bytes] | None, tuple[int, Sequence[LogChange]] | None]:
-        """What a commit writes of the state of a persistent agent and of its logs; both count as written from now on."""
+        """The part of a commit that is a persistent agent's state and logs; both count as written from now on."""
         data = dump_state(live.agent, live.saved)
         is_changed = data != live.saved
         changes = log_changes(live.agent, is_changed) if has_logs(live.agent) else None
@@ -345,7 +345,7 @@ class AgentHost:
         message: Any,
         ctx: MessageContext,
     ) -> Any:
-        """The same with AutoGen's log events; only where somebody listens to them."""
+        """The same with AutoGen's log events; only where they are listened to."""
         log = self._log or MessageLog()
         log.delivered(message, ctx, live.agent_id)
         try:

@@ -38,7 +38,7 @@ from .sending import Audience, Sender
 if TYPE_CHECKING:
     from callboard.broker.redis.embedded import ServerHandle
 
-    from .run_history import RunReading
+    from .run_history import RunEvents
     from .topic_reader import Following
 
 
@@ -66,7 +66,7 @@ class RuntimeConnection:
         self.local = local
         self.transport: RedisTransport | None = None
         self.sender: Sender | None = None
-        self.readers: weakref.WeakSet[RunReading | Following] = weakref.WeakSet()
+        self.readers: weakref.WeakSet[RunEvents | Following] = weakref.WeakSet()
         self._given_url = url
         self._given_namespace = namespace
         self._given_settings = settings
@@ -134,7 +134,7 @@ class RuntimeConnection:
         return self.required()
 
     async def open_sender(self) -> Sender:
-        """What sends, after connecting when that has not been done."""
+        """The sender, after connecting when that has not been done."""
         await self.open()
         if self.sender is None:
             raise MisuseError("the runtime is not connected: await open() or start() first")
@@ -468,10 +468,9 @@ class LocalWorker:
             self._transport.clock.observe(turn.server_ms, turn.asked_ms)
         self._changed.set()
         # Before the first handler of this incarnation runs: it may be the one that holds the lock.
-        if self._introduced != self.consumer.worker:
+        if self._keeper is not None and self._introduced != self.consumer.worker:
             self._introduced = self.consumer.worker
-            if self._keeper is not None:
-                self._keeper.introduce(self._introduced)
+            self._keeper.introduce(self._introduced)
 
     def _on_fenced(self, worker: str) -> None:
         """Called in the heartbeat's thread."""

@@ -115,7 +115,7 @@ class FailureLog:
         )
 
     def answered(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
-        """Whoever asked gets the error, and decides."""
+        """The requester gets the error, and decides."""
         logger.info("%s: %s; its sender gets the error", _failed(agent_type, envelope), self._shown(error))
         _log_traceback(error)
 
@@ -240,7 +240,7 @@ class MessageLog:
 
     @classmethod
     def if_heard(cls) -> MessageLog | None:
-        """A log; None: nobody listens to these events."""
+        """A log; None: these events are not listened to."""
         return cls() if events.isEnabledFor(logging.DEBUG) else None
 
     def sent(

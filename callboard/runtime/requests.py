@@ -67,7 +67,7 @@ class RequestTokens:
         self._tokens.setdefault(request_id, []).append(token)
 
     def remove(self, request_id: str, token: CancellationToken) -> None:
-        """Nobody waits for that request any more."""
+        """Ends the wait for that request."""
         tokens = self._tokens[request_id]
         tokens.remove(token)
         if not tokens:

@@ -43,7 +43,7 @@ class RunEntry(NamedTuple):
     tag: str
 
 
-class RunReading:
+class RunEvents:
     """The events of a run, as `async for entry in ...`; made by `runtime.read_run`.
 
     Any number may read, in any process; each keeps its own place, and the server knows nothing of them. A reader whose

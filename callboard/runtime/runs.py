@@ -20,7 +20,7 @@ from .execution import MOST_RUN_ID, running
 from .lifecycle import RuntimeConnection
 
 if TYPE_CHECKING:
-    from .run_history import ListedRun, RunReading
+    from .run_history import ListedRun, RunEvents
 
 MOST_TAG: Final = 128  # characters; every draft carries it
 BEHIND_ALL: Final = "0-18446744073709551615"  # no entry of a run is there
@@ -103,15 +103,15 @@ class RunStreams:
         self._kept_for = int(settings.run_retention * 1000)
         return transport
 
-    def read(self, run_id: str, after: int, live: bool) -> RunReading:
+    def read(self, run_id: str, after: int, live: bool) -> RunEvents:
         """Reads the events of a run; see RedisAgentRuntime.read_run."""
         given: object = after
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise SettingValueError("after", repr(after), "a whole number, 0 or more")
-        from .run_history import RunReading
+        from .run_history import RunEvents
 
         connect, registry = partial(self._to_read, run_id), self._connection.local.registry
-        reading = RunReading(connect, registry, check_run(run_id), after, live)
+        reading = RunEvents(connect, registry, check_run(run_id), after, live)
         self._connection.readers.add(reading)
         return reading
 

@@ -41,7 +41,7 @@ from .sending import Case, agent_of, topic_of
 if TYPE_CHECKING:
     from .control import Control, Schedules
     from .inputs import Inputs
-    from .run_history import ListedRun, RunReading
+    from .run_history import ListedRun, RunEvents
     from .topic_reader import Following
 
 T = TypeVar("T", bound=Agent)
@@ -220,7 +220,7 @@ class RedisAgentRuntime:
             await posted
 
     async def unheard(self, message_class: type[Any], topic_id: TopicId | str) -> str | None:
-        """Why nobody would hear messages of a class that a program publishes to a topic; None: somebody may."""
+        """Why no agent would hear messages of a class that a program publishes to a topic; None: one may."""
         sending = self.connection.sender or await self.connection.open_sender()
         return await sending.audience.silence(Case(topic_of(topic_id).type, message_class, None))
 
@@ -313,7 +313,7 @@ class RedisAgentRuntime:
         """Adds events to the stream of a run; see AgentRuntime.write_run. No coroutine of its own: one is enough."""
         return self.runs.write(run_id, events, tag, settles, since, now)
 
-    def read_run(self, run_id: str, *, after: int = 0, live: bool = True) -> RunReading:
+    def read_run(self, run_id: str, *, after: int = 0, live: bool = True) -> RunEvents:
         """Reads the events of a run, from the first, or from a number on.
 
         ```python
@@ -327,7 +327,7 @@ class RedisAgentRuntime:
             live: Wait for what comes, without end; False: end when everything that is there has been read.
 
         Returns:
-            An asynchronous iterator of RunEntry, also to be used with ``async with``; see RunReading.
+            An asynchronous iterator of RunEntry, also to be used with ``async with``; see RunEvents.
 
         Raises:
             SettingValueError: The id is empty or longer than 128 characters, or `after` is no number (a ValueError).

@@ -109,7 +109,7 @@ class Sender:
         token: CancellationToken | None,
         options: SendOptions,
     ) -> None:
-        """The same, once interventions have passed it and, where it is strict, somebody is known to hear it."""
+        """The same, once interventions have passed it and, where it is strict, a subscriber is known to hear it."""
         if self._interventions:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
@@ -145,7 +145,7 @@ class Sender:
         if self._interventions:
             ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
             message = await self._sent_intercepted(message, ctx, recipient)
-        # What leaves at once is refused by the server; a commit would put it where nobody ever reads.
+        # What leaves at once is refused by the server; a commit would put it where no worker ever reads.
         # guard: a commit tells nobody who does not exist
         if not options.now and running(self._transport) is not None:
             await self.audience.check_type(recipient.type)
@@ -174,25 +174,28 @@ class Sender:
     ) -> asyncio.Future[bool] | None:
         """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         execution = running(self._transport)
+        run = run_of(execution)
+        due, expires_in, idempotency_id = 0, None, ""
+        if options is not USUAL:
+            due, expires_in = times(options)
+            idempotency_id = _idempotency_id(options)
         kind = self._registry.entry_for(message)
         body, claim = kind.encode(message, self._limits), None
         if options.claim_check or len(body) > self._max_payload:
             body, claim = self._set_aside(body, options.claim_check)
-        due, expires_in = (0, None) if options is USUAL else times(options)
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
             nature = kind.nature(message) if options.now else ""
             name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
-        is_aside, run = claim is not None, run_of(execution)
+        is_aside = claim is not None
         told, off = options.if_buried, options.cancellable
         # fmt: off
         envelope = event(
             name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told, off
         )
         # fmt: on
-        idempotency_id = _idempotency_id(options)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
@@ -206,7 +209,7 @@ class Sender:
         return self._transport.publisher.post(posting)
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
-        """What the envelope holds, and the bytes it points to when they go beside the stream."""
+        """The body of the envelope, and the bytes it points to when they go beside the stream."""
         if not is_set_aside(len(body), claim_check, self._transport.settings):
             return body, None
         claim = Claim(f"blob:{self._ids.next()}", body)
@@ -518,7 +521,7 @@ class Deadlines:
             self._wake_at(until, loop)
 
     def remove(self, waiting: asyncio.Future[Any]) -> None:
-        """Nobody waits for it any more."""
+        """Forgets it: it is not waited for any more."""
         self._waits.pop(waiting, None)
 
     def _wake_at(self, until: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -557,7 +560,7 @@ PATIENCE = 1.0  # seconds that closing waits for what was asked
 
 
 class Case(NamedTuple):
-    """What is published: all messages of one case are heard alike.
+    """A class of messages and a topic type: all messages of one case are heard alike.
 
     Attributes:
         topic: topic type.
@@ -594,17 +597,17 @@ class Audience:
         self._task: asyncio.Task[None] | None = None
 
     def notice(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Looks at a message that is published; warns, a little later, if nobody hears it."""
+        """Looks at a message that is published; warns, a little later, if no agent hears it."""
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
         # A plain tuple is equal to the Case, and made in a quarter of the time.
         if (topic_id.type, message.__class__, own_type) not in self._known:
             self._look_at(Case(topic_id.type, message.__class__, own_type))
 
     async def check(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Refuses a message that nobody would hear.
+        """Refuses a message that no agent would hear.
 
         Raises:
-            UnheardError: nobody would.
+            UnheardError: none would.
             ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
         """
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
@@ -629,7 +632,7 @@ class Audience:
         self._known_types.add(agent_type)
 
     async def silence(self, case: Case) -> str | None:
-        """Why nobody hears messages of a case; None when somebody may."""
+        """Why no agent hears messages of a case; None when one may."""
         if self._is_heard(case, self._subscribers_here(case.topic)):
             return None
         subscribers = (await subscribers_of(self._transport.admin, [case.topic]))[case.topic]

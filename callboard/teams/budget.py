@@ -194,6 +194,8 @@ async def set_limits(manager: Messaging, budget: RunBudget, run_id: str, path: s
         Id of the message that comes when the time is over, to be cancelled when the run ends before; "": there is none.
     """
     if budget.is_for_models:
+        # The first `Speak` leaves with the commit of this message, and a model may be asked a moment later in another
+        # process. A limit that came after it would count from a request that nothing had refused.
         # guard: a run's limits are there before its first request
         await UsageLedger(RuntimeStore()).limit(
             f"run:{names_in(path)[-1]}", tokens=budget.tokens, usd=budget.usd

@@ -116,6 +116,8 @@ class RunSteps:
         Returns:
             Why it can't, in the words of the strategy; "": it has begun.
         """
+        # A part that a member could not take over is a dead letter. A run that began before it is replayed would let that
+        # member speak without its past, and the replay would come too late: one that has spoken takes no part over.
         # guard: a fork that is not whole does not go on
         if self._state.unborn:
             return unborn_text(self._state.unborn)
@@ -194,12 +196,16 @@ class RunSteps:
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
         except UnansweredError as unanswered:
+            # It chooses once more when there is an answer, from its start, in this process or in another. What the first
+            # call left in it (a message in its context, a name that was tried) would be there twice.
             # guard: a strategy that asks is as it was before it chose
             self.is_undone = True
             self._state.context.go_back(self._before)
             await write_takes(self._manager.runtime, run.stream, tape)
             await self._consults.ask(run, unanswered)
         except Exception as error:
+            # While the server is away the handler is repeated. Were the run ended here, the commit that says so would reach
+            # the server when it is back: an outage of a second would fail each run that was choosing.
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
                 raise
@@ -244,6 +250,9 @@ class RunSteps:
         for name in members:
             speaking = self._state.speaking[name]
             called_off = self._state.called_off.get(name, ())
+            # A run is cancelled while `Speak` is on its way: the member may have taken that turn or not, which only it
+            # knows. Its next `Speak` says what came with the earlier one; without this a member that had heard it would
+            # hear it again.
             # guard: what came with a turn that was called off is not heard twice
             told = {late.turn: len(self._loop.unheard(name, late)) for late in called_off}
             speak = Speak(
@@ -593,6 +602,8 @@ class Consults:
 
 def note_answer(run: CurrentRun | None, told: Consulted) -> bool:
     """Keeps what came of a question. Returns whether the run waits for it."""
+    # An answer may come when the run that asked is over and the next one asks something else: it would be taken for the
+    # answer to that, and the strategy would choose by what was said about another question.
     # guard: only the answer that a run waits for lets it go on
     if run is None or not told.id or run.asking != told.id:
         return False

@@ -64,7 +64,7 @@ from .states import TurnMark
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.runtime.run_history import RunEntry, RunReading as RunEvents
+    from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -615,6 +615,8 @@ class RunView:
                 yield from shown.messages
             return
         attempt = self._attempts.get(shown.turn)
+        # Drafts of a process that died are in the stream before those of the attempt that took its place. A reader that
+        # kept both would show the beginning of one answer and the whole of another as one text.
         # guard: what a dead process has said is void
         if attempt is not None and attempt.name != shown.attempt:
             ended = AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
@@ -634,6 +636,8 @@ class RunView:
 
     def _aside(self, shown: Shown) -> Iterator[Said]:
         for message in shown.messages:
+            # A question is written with its first attempt, its end by each attempt that goes on with the answer: the reader
+            # would see a question answered as often as a process died behind it.
             # guard: what several attempts have written is shown once
             if message.id not in self._asides:
                 self._asides.add(message.id)

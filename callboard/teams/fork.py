@@ -219,6 +219,8 @@ class PastConversation:
         )
 
     def _check_kept(self, lost: int, address: AgentId, turn: int) -> None:
+        # A member may forget, or trim its marks, between the turn and the fork. Without a mark it looks like one that had
+        # not spoken yet: the fork would go on, with a member that has lost its memory.
         # guard: a member that does not know any more what it remembered is not taken for a new one
         if turn <= lost:
             reason = f"{address.type!r} does not know any more what it remembered then: it has forgotten it, or trimmed it"
@@ -302,6 +304,8 @@ class Forks:
     async def born(self, order: Born) -> Accepted:
         """Begin with what another conversation was, unless this one has begun."""
         state = self._manager.state
+        # The client sends the order again when its answer was lost. The conversation may have gone on by then: it would be
+        # set back to its beginning.
         # guard: a conversation is forked once
         if order.fork_id in state.recent:
             return Accepted()

@@ -19,7 +19,7 @@ from callboard.agents.base import (
 )
 from callboard.core.cancellation import CancellationToken
 from callboard.messages.chat import BaseChatMessage
-from callboard.models.stores import InMemoryStore
+from callboard.models.stores import LocalStore
 
 from .budget import RunBudget, Spending, check_budget, not_limited, run_error
 from .errors import TeamBusyError, TeamNotRunError, TeamRunError, TeamTaskError
@@ -176,7 +176,7 @@ class ConversationHere:
         self._gate = asyncio.Event()
         self._gate.set()
         self._is_running = False
-        self._store = InMemoryStore()
+        self._store = LocalStore()
 
     async def run_stream(
         self,

@@ -452,6 +452,8 @@ class TurnLoop:
         """
         state = self.state
         speaking = state.speaking.get(member)
+        # The answer of a turn that was cancelled races with the next `Speak` to the same member. Heard now, it would end
+        # that turn with the old words, and the new answer would come to nothing.
         # guard: a turn is heard once
         if speaking is None or speaking.turn != turn:
             return None

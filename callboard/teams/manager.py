@@ -429,6 +429,8 @@ class TeamManager(RoutedAgent[ManagerState]):
             await self._not_born(member, message)
             return
         speaking = self.state.speaking.get(member)
+        # A `Speak` that became a dead letter is told of late, when the member may have a new turn, perhaps in another run.
+        # That turn, which is well, would fail for the old one.
         # guard: a turn fails with its own dead letter only
         if speaking is not None and message.message_id == self._asked_by(speaking.turn):
             await self._turn_failed(member, failure_by(message, member, speaking.turn))
@@ -468,6 +470,8 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""
+        # The state is another object after each commit, and after a message that another process has handled. A loop over
+        # the old one would choose without the last turns, and its commit would be made of two pasts.
         # guard: a manager goes on from what its last message left
         if self._loop is None or self._loop.state is not self.state:
             self._loop = await self._made(self.state)

@@ -185,6 +185,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     async def _current(self) -> Participant:
         """The agent as the last commit left it, wherever that was."""
+        # Another process may have taken turns of this conversation since, after a lease that ended here. The agent in
+        # memory has not heard them: it would answer as if they had not been, and its commit would put their messages out of
+        # its context.
         # guard: a member goes on from what its last turn left
         if self._agent is None or self._remembers is not self.state:
             self._agent = await self._made(self.state)

@@ -100,6 +100,8 @@ def check_conversation(conversation: str) -> None:
         raise SettingValueError(
             "conversation", repr(conversation), "a text that is not empty, such as a customer's id"
         )
+    # The manager of the conversation 'sea' and the agent that asks people for it differ by this ending only. A conversation
+    # named 'sea (asks)' would be that agent: two conversations in one state, each undoing what the other one commits.
     # guard: no conversation has the key of the agent that asks people for another one
     if conversation.endswith(ASKS):
         rule = f"a text that does not end with {ASKS!r}: so ends the key of who asks people in a conversation"

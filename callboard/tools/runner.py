@@ -23,12 +23,11 @@ from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, pla
 from .approval import NeedsApproval, allowed
 from .call import NOT_AGAIN, AskedCall, IfUnknown, current_tool_context, read_call, tool_context
 from .errors import (
-    CallGivenUpError,
+    CallRefusedError,
     ToolArgumentsError,
     ToolEndedError,
     ToolError,
     ToolReturnError,
-    UnknownOutcomeError,
 )
 from .static import PASSED_ON, failed_result, run_limited
 from .workbench import DEFAULT_LIMITS, ResultLimits, StreamWorkbench, ToolResult, Workbench, error_result
@@ -45,6 +44,11 @@ FAIL: Final = "fail"
 KIND: Final = "unknown_outcome"
 LEFT: Final = "left"
 CUT_OFF: Final = "cut off"
+UNKNOWN: Final = (
+    "it was called already, and its process ended before the result was kept: it may or may not have done its work. "
+    "Find out before you call it again"
+)
+GIVEN_UP: Final = "a crash cut it off, and a person has decided that nothing goes on from there"
 
 
 class CallMark:
@@ -72,8 +76,8 @@ class CallMark:
         """Mark the beginning; returns when the call may be made.
 
         Raises:
-            UnknownOutcomeError: A crash cut it off, and the model is to be told.
-            CallGivenUpError: A person has decided that the turn fails (a RuntimeError).
+            CallRefusedError: A crash cut it off, and the model is to be told.
+            ToolEndedError: A person has decided that the turn fails (a RuntimeError).
         """
         number = 0
         # guard: a call that a crash cut off is not made again unasked
@@ -88,7 +92,7 @@ class CallMark:
 
     async def _decide(self, number: int) -> None:
         if self._if_unknown == "tell":
-            raise UnknownOutcomeError(self._asked.name)
+            raise CallRefusedError(self._asked.name, UNKNOWN)
         question = Question(
             text=f"{self._asked.name} was called, and a crash left it unknown whether it did its work. What now?",
             name=f"{self._step.full_name}:{self._named('unknown', number)}",
@@ -97,9 +101,9 @@ class CallMark:
         )
         said = await ask_person(question, self._step.context, self._token)
         if said == TELL:
-            raise UnknownOutcomeError(self._asked.name)
+            raise CallRefusedError(self._asked.name, UNKNOWN)
         if said == FAIL:
-            raise CallGivenUpError(self._asked.name)
+            raise ToolEndedError(self._asked.name, GIVEN_UP)
 
     async def _recorded(self, name: str, value: str) -> str:
         return await self._step.context.once(f"{self._step.full_name}:{name}", _unchanged, value)
@@ -279,7 +283,7 @@ class _Answer:
             # Without a record the tool would be called again in every attempt.
             instead = error_result(asked.name, ToolReturnError(asked.name, f"its record failed: {error}"))
             again = self._step(call)
-            return instead if again is None else await again.run(_same, instead)
+            return instead if again is None else await again.run(_unchanged, instead)
 
     async def _unless_refused(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
@@ -310,7 +314,7 @@ class _Answer:
         beginning = CallMark(step, asked, unknown, self.token)
         try:
             await beginning.mark()
-        except UnknownOutcomeError as error:
+        except CallRefusedError as error:
             return error_result(asked.name, error)
         try:
             return await self._call(call, asked, step)
@@ -347,7 +351,7 @@ class _Answer:
         return self.limits.within(result)
 
     async def _items(self, asked: AskedCall, token: CancellationToken) -> AsyncGenerator[Any, None]:
-        """What the workbench says; what it raises becomes a result. Workbenches of users may raise anything."""
+        """Items from the workbench; an error of it becomes a result. Workbenches of users may raise anything."""
         given = (asked.name, asked.arguments, token, asked.call_id)
         try:
             if self.on_event is None or not isinstance(self.workbench, StreamWorkbench):
@@ -396,12 +400,8 @@ def _described(call: FunctionCall) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-async def _same(value: T) -> T:
-    return value
-
-
 async def _together(works: Mapping[object, Coroutine[Any, Any, ToolResult]]) -> dict[object, ToolResult]:
-    """What all of them return; when one raises, the others are ended first."""
+    """Results of all of them; when one raises, the others are ended first."""
     tasks = [asyncio.ensure_future(work) for work in works.values()]
     try:
         return dict(zip(works, await asyncio.gather(*tasks), strict=True))

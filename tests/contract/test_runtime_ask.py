@@ -17,7 +17,7 @@ from callboard import (
     ClosureContext,
     FunctionCall,
     InputAnsweredError,
-    InputDamagedError,
+    InputError,
     InputExpiredError,
     InputRequest,
     InputRequestUnknownError,
@@ -463,7 +463,7 @@ async def test_a_record_that_was_changed_by_hand_hides_no_other(runtimes: Runtim
     key = transport.keys.of(f"input:{left.id}")
     await transport.admin.command("HSET", key, "asked", "yesterday", "details", "{", "expires", "soon")
     assert [one.id for one in await scene.runtime.inputs.list()] == [right.id]
-    with pytest.raises(InputDamagedError, match="withdraw it"):
+    with pytest.raises(InputError, match="withdraw it"):
         await scene.runtime.inputs.answer(left.id, "l")
     with contextlib.suppress(InputExpiredError):  # what can't be read of when it expires is over
         await scene.runtime.inputs.withdraw(left.id)

@@ -13,7 +13,7 @@ from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime
 from callboard.broker.errors import CommandError
 from callboard.errors import SettingValueError
 from callboard.runtime.errors import EventTooLargeError
-from callboard.runtime.run_history import RunEntry, RunReading
+from callboard.runtime.run_history import RunEntry, RunEvents
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, stored
 
@@ -38,7 +38,7 @@ async def shown(runtime: RedisAgentRuntime, after: int = 0) -> list[tuple[int, s
     return [(entry.number, entry.event.text, entry.tag) for entry in await entries(runtime, after)]
 
 
-async def take(reading: RunReading, count: int) -> list[str]:
+async def take(reading: RunEvents, count: int) -> list[str]:
     """The texts of the next so many events."""
     found: list[str] = []
     async with asyncio.timeout(10):

@@ -372,7 +372,7 @@ def answer(
 
 
 async def _answer(runtime: RedisAgentRuntime, question: InputRequest, text: str, by: str) -> None:
-    from callboard.tools.approval import answer_of
+    from callboard.core.answers import answer_of
 
     value = answer_of(text, question.id, question.choices, question.schema, question.details)
     await runtime.inputs.answer(question.id, value, by=by)
@@ -416,8 +416,8 @@ def _question_row(question: InputRequest) -> tuple[object, ...]:
 
 
 def _show(question: InputRequest, as_json: bool) -> None:
+    from callboard.core.answers import how_to_answer
     from callboard.runtime.effects import id_in
-    from callboard.tools.approval import how_to_answer
 
     if as_json:
         print_json(question)

@@ -12,7 +12,6 @@ from callboard.groupchat import (
     ConversableAgent,
     ConversationMessage,
     GroupChatDeclarationError,
-    MessageError,
     MessageHistoryLimiter,
     TransformMessages,
 )
@@ -227,7 +226,7 @@ def test_what_an_agent_keeps(message: Any, kept: dict[str, Any]) -> None:
 
 
 def test_nothing_can_t_be_sent() -> None:
-    with pytest.raises(MessageError, match="neither a content nor a call"):
+    with pytest.raises(GroupChatDeclarationError, match="neither a content nor a call"):
         plain("a").send({"role": "user"}, plain("b"))
 
 
@@ -236,9 +235,9 @@ def test_last_messages() -> None:
     assert a.last_message() is None
     for other in (b, c):
         a.send("hi", other, request_reply=False, silent=True)
-    with pytest.raises(MessageError, match="several"):
+    with pytest.raises(GroupChatDeclarationError, match="several"):
         a.last_message()
-    with pytest.raises(MessageError, match="no conversation"):
+    with pytest.raises(GroupChatDeclarationError, match="no conversation"):
         b.last_message(c)
 
 

@@ -14,7 +14,7 @@ from callboard.errors import CannotAskError, InputWithdrawnError
 from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import Approval, ApprovalRule, FunctionTool, StaticWorkbench, run_tools, tool
 from callboard.tools.approval import NeedsApproval
-from callboard.tools.errors import ToolConfigError
+from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.workbench import Workbench
 
 
@@ -197,7 +197,7 @@ def always() -> str:
 def test_a_dump_keeps_what_has_to_be_allowed() -> None:
     dump = FunctionTool(always, needs_approval=True).to_config()
     assert FunctionTool.from_config(dump).needs_approval is True
-    with pytest.raises(ToolConfigError, match="needs_approval"):
+    with pytest.raises(ToolDeclarationError, match="needs_approval"):
         FunctionTool(always, needs_approval=lambda arguments: True).to_config()
 
 

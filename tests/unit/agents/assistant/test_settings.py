@@ -14,7 +14,7 @@ from callboard.memory.contexts import BufferedChatCompletionContext
 from callboard.messages import HandoffMessage, StructuredMessage, TextMessage, ToolCallSummaryMessage
 from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
 from callboard.tools import FunctionTool, StaticWorkbench
-from callboard.tools.errors import DuplicateToolError
+from callboard.tools.errors import ToolDeclarationError
 
 from .talking import assistant, calls, prompts, said
 
@@ -53,7 +53,7 @@ TOOL = FunctionTool(add)
             AgentSettingError,
             "cannot be used with a workbench",
         ),
-        ({"tools": [add, TOOL]}, DuplicateToolError, "add"),
+        ({"tools": [add, TOOL]}, ToolDeclarationError, "add"),
         ({"tools": ["add"]}, AgentSettingError, "Unsupported tool type"),
         ({"handoffs": [3]}, AgentSettingError, "Unsupported handoff type"),
         ({"handoffs": ["bob", "bob"]}, AgentSettingError, "Handoff names must be unique"),
@@ -135,7 +135,7 @@ async def test_workbenches(is_list: bool) -> None:
 async def test_two_workbenches_with_one_name_of_a_tool_are_an_error() -> None:
     """AutoGen shows both to the model, and calls the first."""
     agent, _ = assistant("hi", workbench=[StaticWorkbench([TOOL]), StaticWorkbench([TOOL])])
-    with pytest.raises(DuplicateToolError):
+    with pytest.raises(ToolDeclarationError):
         await agent.run(task="go")
 
 
