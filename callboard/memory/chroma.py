@@ -185,6 +185,16 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
         """The name of the collection in the store."""
         return self._collection.name
 
+    def take_over_from(self, namespace: str) -> None:
+        """Let the folder's memories that no namespace has for itself, as stores of older versions had, belong to this one.
+
+        It is done when the folder is opened. On a Chroma server nothing is done: other processes may use it.
+
+        Args:
+            namespace: What they are named after.
+        """
+        self._collection.former = namespace
+
     async def _add(self, contents: Sequence[MemoryContent], ttl: float | None) -> list[str]:
         seconds = self.config.ttl if ttl is None else ttl
         expires = None if seconds is None else _now() + int(seconds * 1000)

@@ -21,6 +21,7 @@ from .chroma_config import (
     HttpChromaDBVectorMemoryConfig,
     InMemoryChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig,
+    collection_of,
 )
 from .embedders import EmbeddingModel, Vectors
 from .errors import (
@@ -127,12 +128,14 @@ class _Held:
         descriptor: of the lock file.
         number: how often the folder was deleted or replaced before while this process had it open.
         users: stores that use it.
+        done: what was done once since it was locked.
     """
 
     def __init__(self, descriptor: int, number: int) -> None:
         self.descriptor = descriptor
         self.number = number
         self.users = 0
+        self.done: set[object] = set()
 
     def is_in(self, folder: Path) -> bool:
         """Whether the folder still has this very file."""
@@ -179,6 +182,14 @@ class StoreLock:
     def is_there(self) -> bool:
         """Whether the folder is still the one that was locked; one that was deleted or replaced is not."""
         return self._mine is not None and self._mine.is_in(self._folder)
+
+    def is_first(self, what: object) -> bool:
+        """Whether something is to be done now that is done once for the folder, as long as this process has it."""
+        with _guard:
+            if self._mine is None or what in self._mine.done:
+                return False
+            self._mine.done.add(what)
+            return True
 
     def release(self) -> None:
         """Give the right back; the last user in this process lets other processes in. Safe to repeat."""
@@ -320,6 +331,9 @@ T = TypeVar("T")
 
 MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
+# Marks a collection of a namespace of its own. One without it was made when a service named collections after its app's
+# namespace, whichever was in force.
+OWN = "callboard.own"
 # With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
 NEIGHBOURS: Final = 32
 # Looked at for each vector that is added; with Chroma's 100 a few could not be found again.
@@ -348,6 +362,7 @@ class ChromaCollection:
         self._client: ClientAPI | None = None
         self._handle: Collection | None = None
         self._is_closed = False
+        self.former: str | None = None  # see ChromaDBVectorMemory.take_over_from
 
     def upsert(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
         """Add records, or replace those of the same ids and their parts.
@@ -513,7 +528,11 @@ class ChromaCollection:
             self._lock = StoreLock(path, self._config.lock_patience)
         try:
             with _clients:
-                return new_client(self._config, 0 if self._lock is None else self._lock.number)
+                client = new_client(self._config, 0 if self._lock is None else self._lock.number)
+                namespace = self._config.namespace
+                if self.former and self._lock and self._lock.is_first((self.former, namespace)):
+                    take_over(client, self.former, namespace)
+                return client
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -543,6 +562,7 @@ class ChromaCollection:
                 DIMENSION: model.dimension,
                 NAMESPACE: config.namespace,
                 AGENT: config.agent,
+                OWN: True,
             }
             # Two writers may both have found no collection: the second one gets the first one's, and checks its model.
             handle = self._opened().get_or_create_collection(
@@ -568,6 +588,27 @@ class ChromaCollection:
         stored = EmbeddingModel(str(metadata[MODEL]), int(str(metadata[DIMENSION])))
         if not stored.makes_vectors_of(model):
             raise EmbeddingMismatchError(self.name, str(stored), str(model))
+
+
+def take_over(client: ClientAPI, former: str, namespace: str) -> None:
+    """Let collections named after a namespace that none has for itself belong to another, or to that one itself."""
+    found = client.list_collections()
+    names = {one.name for one in found}
+    taken = 0
+    for one in found:
+        marks = dict(one.metadata or {})
+        name = collection_of(namespace, str(marks.get(AGENT)))
+        if marks.get(NAMESPACE) != former or OWN in marks or (name != one.name and name in names):
+            continue
+        one.modify(name=name, metadata={**marks, NAMESPACE: namespace, OWN: True})
+        taken += 1
+    if taken and namespace != former:
+        logger.warning(
+            "%d memories of agents that all namespaces shared under the name %s belong to the namespace %s from now on",
+            taken,
+            former,
+            namespace,
+        )
 
 
 def score_of(metric: str, distance: float) -> float:

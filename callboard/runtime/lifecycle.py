@@ -94,6 +94,8 @@ class RuntimeLifecycle:
         self._schedules: Mapping[str, Schedule] = {}
         self._temporary = False
         self._throw_away: ThrowAway | None = None
+        # In a test: makes, when it is first asked, a folder for what agents would keep beside the server.
+        self.scratch: Callable[[], Path] | None = None
 
     @property
     def transport(self) -> RedisTransport:

@@ -16,7 +16,7 @@ from callboard.cli.exits import bad_use
 from callboard.cli.messages import parse_fields
 from callboard.cli.options import AsJson, Namespace, Url, command
 from callboard.cli.output import print_json, progress, remark, say, say_table
-from callboard.cli.sessions import publisher, run
+from callboard.cli.sessions import namespace_of, publisher, run
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -40,7 +40,7 @@ class MemoryLocation:
         path: Folder of the store.
         chroma: URL of a Chroma server.
         url: Redis server of the app.
-        namespace: Of the memories; None: the app's, or `main`.
+        namespace: Of the memories; None: the app's, CALLBOARD_NAMESPACE, or `main`.
         agent: The agent that remembers.
         model: Embedding model.
     """
@@ -110,6 +110,13 @@ class MemoryLocation:
             bad_use(f"there is no memory in {self._folder}: `callboard memory import` makes one")
 
     @property
+    def namespace_in_force(self) -> str:
+        """The namespace whose memories these are."""
+        from callboard.process.loader import load_app
+
+        return namespace_of(None if self.target is None else load_app(self.target), self.namespace)
+
+    @property
     def _folder(self) -> Path:
         from callboard.memory_service import DEFAULT_PATH
 
@@ -121,7 +128,7 @@ class MemoryLocation:
             PersistentChromaDBVectorMemoryConfig,
         )
 
-        namespace = self.namespace or "main"
+        namespace = self.namespace_in_force
         if self.chroma is not None:
             return HttpChromaDBVectorMemoryConfig.from_url(self.chroma, namespace=namespace, agent=self.agent)
         return PersistentChromaDBVectorMemoryConfig(
@@ -361,7 +368,9 @@ def stats(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the memories of a store. These are the agent, the number of texts, and the model that made the vectors.
+    """Show the memories of a store. These are the agent, its namespace, the number of texts, and the model of the vectors.
+
+    An agent finds those of the namespace that it runs in: --namespace shows these alone.
 
     Vectors of different models can't be compared, so a memory is always used with the model named here.
 
@@ -383,6 +392,7 @@ def stats(
         return
     rows = [(one.agent or one.collection, one.namespace, one.count, one.model, one.metric) for one in found]
     say_table(("AGENT", "NAMESPACE", "MEMORIES", "MODEL", "METRIC"), rows)
+    remark(f"the namespace in force is {location.namespace_in_force}")
 
 
 def clear(

@@ -109,7 +109,7 @@ async def check_that_all_is_known(school: School) -> None:
         == []
     )
     config = PersistentChromaDBVectorMemoryConfig(
-        persistence_path=school.store, namespace=app.namespace, agent=SHARED, lock_patience=30, k=1
+        persistence_path=school.store, namespace=school.namespace, agent=SHARED, lock_patience=30, k=1
     )
     memory = ChromaDBVectorMemory(config, HashingEmbedder())
     try:
