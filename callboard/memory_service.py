@@ -14,7 +14,7 @@ from callboard.broker.codec import message
 from callboard.broker.ids import AgentId, TopicId, derived_id
 from callboard.broker.remote_errors import register_error
 from callboard.core.agent import BaseAgent
-from callboard.core.context import MessageContext
+from callboard.core.context import MessageContext, host
 from callboard.core.declaration import AgentOptions, AgentSettings
 from callboard.core.handlers import RoutedAgent, event, rpc
 from callboard.memory.base import MemoryContent
@@ -29,6 +29,7 @@ from callboard.memory.errors import LongTermMemoryError, MemorySettingError
 from callboard.memory.local_embedders import default_embedder
 from callboard.memory.stores import (
     Filter,
+    MemoryCheck,
     MemoryStats,
     MemoryStore,
     Search,
@@ -65,10 +66,18 @@ class MemoryServiceClient(MemoryStore):
     every change whose call has returned outside of a handler. With `in_order` a query waits for all changes that were
     sent to this memory before it, those of earlier commits among them.
 
+    In a team on the bus the agents of all conversations share it, so there `agent` is a function of the conversation:
+
+    ```python
+    memory = MemoryServiceClient(agent=lambda conversation: f"customer/{conversation}")
+    team = app.team(RoundRobinGroupChat([AssistantAgent("clerk", model, memory=[memory])], name="desk"))
+    ```
+
     Args:
-        owner: The agent whose memory it is, or a runtime.
-        agent: Whose memory, such as "writer/default"; None: the owner's, or "default" for a runtime. Agents that name
-            the same share it.
+        owner: The agent whose memory it is, or a runtime; None: the agent of a team that uses it.
+        agent: Whose memory, such as "writer/default", or a function that says so of a conversation, of the key of the
+            owner, or of "default" for a runtime; None: the owner's, such as "desk.clerk/17" for the agent clerk of the team
+            desk in the conversation 17, or "default" for a runtime. Agents that name the same share it.
         service: The type of the memory service.
         k: Most results of a query; None: as the service is configured.
         score_threshold: Lowest score; None: as the service is configured.
@@ -81,8 +90,8 @@ class MemoryServiceClient(MemoryStore):
 
     def __init__(
         self,
-        owner: BaseAgent | AgentRuntime,
-        agent: str | None = None,
+        owner: BaseAgent | AgentRuntime | None = None,
+        agent: str | Callable[[str], str] | None = None,
         *,
         service: str = DEFAULT_TYPE,
         k: int | None = None,
@@ -99,13 +108,34 @@ class MemoryServiceClient(MemoryStore):
         self._ttl = check_ttl(ttl)
         self._in_order = in_order
         self._gathered = GatheredChanges(self._ask)
+        self._is_shared = owner is None and not isinstance(agent, str)  # by agents whose memories differ
 
     @property
     def agent(self) -> str:
-        """The agent whose memory it is."""
-        if self._agent is not None:
+        """The agent whose memory it is.
+
+        Raises:
+            MemorySettingError: There is no owner, and it is used outside of a team on the bus (a ValueError).
+        """
+        if isinstance(self._agent, str):
             return self._agent
-        return str(self._owner.id) if isinstance(self._owner, BaseAgent) else "default"
+        owner, key = self._user
+        if self._agent is not None:
+            return self._agent(key)
+        return f"{owner.id.type}/{key}" if isinstance(owner, BaseAgent) else key
+
+    @property
+    def _user(self) -> tuple[BaseAgent | AgentRuntime, str]:
+        """The owner and its key; in a team the actor that speaks, and its conversation."""
+        owner = self._owner
+        if owner is not None:
+            return owner, owner.id.key if isinstance(owner, BaseAgent) else "default"
+        around = host.get()
+        if around is None or not isinstance(around[0], BaseAgent):
+            raise MemorySettingError(
+                "owner", "None", "an agent or a runtime, unless agents of a team on the bus use it"
+            )
+        return around[0], around[1]
 
     async def _add(self, contents: Sequence[MemoryContent], ttl: float | None) -> list[str]:
         pending = self._of_handler()
@@ -153,12 +183,17 @@ class MemoryServiceClient(MemoryStore):
         found = await self._look(MemoryStatsQuery(everything=True))
         return list(found.collections)
 
+    async def verify(self, *, repair: bool = True) -> MemoryCheck:
+        check: MemoryCheck = await self._ask(MemoryVerify(repair=repair))
+        return check
+
     async def close(self) -> None:
         """Nothing to let go of: the service has it all."""
 
     @property
     def _runtime(self) -> AgentRuntime:
-        return self._owner.runtime if isinstance(self._owner, BaseAgent) else self._owner
+        owner, _ = self._user
+        return owner.runtime if isinstance(owner, BaseAgent) else owner
 
     def _of_handler(self) -> HandlerChanges | None:
         """The changes of the handler that this is called in; None where no commit would take them along."""
@@ -173,7 +208,9 @@ class MemoryServiceClient(MemoryStore):
 
     async def _change(self, changes: list[Change], pending: HandlerChanges | None) -> None:
         if pending is None:
-            await self._gathered.send(changes)
+            # Of several memories none may wait in the request of another.
+            gathered = GatheredChanges(self._ask) if self._is_shared else self._gathered
+            await gathered.send(changes)
         else:
             pending.changes += changes
 
@@ -388,6 +425,18 @@ class MemoryStatsList(_Message):
     collections: list[MemoryStats]
 
 
+@message(name="callboard.memory.verify")
+class MemoryVerify(_Message):
+    """An order to look for memories that no search finds; see `MemoryStore.verify`."""
+
+    repair: bool = True
+
+
+@message(name="callboard.memory.checked")
+class MemoryChecked(MemoryCheck):
+    """The answer to it."""
+
+
 def register_memory_errors() -> None:
     """Let the errors of long-term memory come back from the service as themselves. Safe to repeat."""
     register_error(
@@ -453,6 +502,12 @@ class MemoryService(RoutedAgent):
         memory = self._memory()
         stats = await memory.all_stats() if message.everything else [await memory.stats()]
         return MemoryStatsList(collections=stats)
+
+    @rpc
+    async def on_verify(self, message: MemoryVerify, ctx: MessageContext) -> MemoryChecked:
+        """What no search found."""
+        check = await self._memory().verify(repair=message.repair)
+        return MemoryChecked(**check.model_dump())
 
     async def close(self) -> None:
         """Let go of the store."""

@@ -1,4 +1,4 @@
-"""`callboard memory`: documents into long-term memory, searches in it, and clearing it."""
+"""`callboard memory`: documents into long-term memory, searches in it, verifying and clearing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from callboard.memory.chroma import ChromaDBVectorMemory
     from callboard.memory.documents import Chunk, ChunkSettings
     from callboard.memory.embedders import Embedder, TextLimit
-    from callboard.memory.stores import MemoryStats
+    from callboard.memory.stores import MemoryCheck, MemoryStats
     from callboard.memory_service import MemoryServiceClient
 
 
@@ -81,6 +81,37 @@ class MemoryLocation:
             yield memory
         finally:
             await memory.close()
+
+    async def verified(self, *, repair: bool) -> list[MemoryCheck]:
+        """Every memory of the store looked through; through a service, those of its namespace."""
+        async with self.opened() as first:
+            found = [one for one in await first.all_stats() if self.namespace in (None, one.namespace)]
+            if self.target is not None:
+                return await self._verified_by_service(found, repair)
+        checks = []
+        for one in found:
+            memory = self._memory_of(one)
+            try:
+                checks.append(await memory.verify(repair=repair))
+            finally:
+                await memory.close()
+        return checks
+
+    def _memory_of(self, stats: MemoryStats) -> ChromaDBVectorMemory:
+        from callboard.memory.chroma import ChromaDBVectorMemory
+
+        model = self.model or (HASHING if (stats.model or "").startswith(HASHING) else None)
+        config = replace(self._config(), collection_name=stats.collection)
+        return ChromaDBVectorMemory(config, LazyEmbedder(model, quick=False))
+
+    async def _verified_by_service(self, found: list[MemoryStats], repair: bool) -> list[MemoryCheck]:
+        namespace = self.namespace_in_force
+        agents = [one.agent for one in found if one.agent is not None and one.namespace == namespace]
+        checks = []
+        for agent in agents:
+            async with replace(self, agent=agent).opened() as memory:
+                checks.append(await memory.verify(repair=repair))
+        return checks
 
     async def limit(self) -> TextLimit | None:
         """The longest text that the embedding model reads whole; None: any. The model itself is not loaded."""
@@ -188,7 +219,7 @@ DEFAULT_AGENT = "default"
 SHOWN = 300  # characters of a memory in a list
 
 memory = typer.Typer(
-    help="Long-term memory: import documents, search them, clear them.",
+    help="Long-term memory: import documents, search them, verify and clear them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -395,6 +426,48 @@ def stats(
     remark(f"the namespace in force is {location.namespace_in_force}")
 
 
+def verify(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what is lost, and change nothing.")
+    ] = False,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look each memory up, and add those again that no search finds.
+
+    Chroma's index may lose memories that the store has, as when a process is killed while it writes. A folder that is opened
+    is looked through by itself; this tells how things stand, and is for a Chroma server.
+
+      callboard memory verify
+      callboard memory verify --app counting:app        while a worker runs its memory service
+    """
+    location = MemoryLocation(target, path, chroma, url, namespace, DEFAULT_AGENT, model)
+    checks = run(location.verified(repair=not dry_run))
+    if as_json:
+        print_json([one.model_dump() for one in checks])
+    else:
+        rows = [(one.agent or one.collection, one.namespace, one.count, one.lost, one.left) for one in checks]
+        if rows:
+            say_table(("AGENT", "NAMESPACE", "MEMORIES", "LOST", "LOST NOW"), rows)
+        say(_verdict(sum(one.lost for one in checks), sum(one.left for one in checks), dry_run))
+    if any(one.left for one in checks):
+        raise typer.Exit(1)
+
+
+def _verdict(lost: int, left: int, dry_run: bool) -> str:
+    if not lost:
+        return "every memory is found"
+    what = f"no search found {_counted(lost, 'memory', 'memories')}"
+    if dry_run:
+        return f"{what}: run it without --dry-run, which adds them again"
+    return f"{what}; {lost - left:,} were added again"
+
+
 def clear(
     target: Target = None,
     path: Store = None,
@@ -455,4 +528,5 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 command(memory, "import", import_)
 command(memory, "query", query)
 command(memory, "stats", stats)
+command(memory, "verify", verify)
 command(memory, "clear", clear)

@@ -1,0 +1,134 @@
+"""Chroma's index of vectors: what it lost, and its files when they can't be read.
+
+Chroma keeps texts and metadata in SQLite, and vectors in a graph, which it writes to files after every thousand changes;
+those since then are done again whenever the store is opened. In chromadb 1.5.9 a memory gets lost there in two ways, and is
+counted all the same. A process that is killed while the files are written leaves some of them torn, or missing. And where
+several threads write at once, as they do when changes are done again, a record may end up without a neighbour that leads to
+it: no search comes by, least of all where texts are alike, or records were replaced. Which ones these are changes with each
+opening. So what is lost is looked for, and written again: SQLite has the text.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+ChromaHandle: TypeAlias = Any
+"""A collection of chromadb, which only chroma_collection.py imports."""
+
+AT_ONCE: Final = 100  # records in one call
+NEAR: Final = (
+    3  # a record has to be among so many that are nearest to its own vector, or else is asked for by its id
+)
+MAP: Final = "index_metadata.pickle"  # which record is where in the graph
+HEADER: Final = struct.Struct("<i6Q")  # version, two more, vectors, bytes of each, two more
+LINKS: Final = struct.Struct("<I")  # bytes of the links that follow, for each vector
+
+logger = logging.getLogger("callboard.memory")
+
+
+def in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Ids in portions for one call."""
+    for start in range(0, len(names), AT_ONCE):
+        yield names[start : start + AT_ONCE]
+
+
+def lost_of(handle: ChromaHandle, names: Sequence[str], failure: type[Exception]) -> list[str]:
+    """Those ids whose records no search finds; one that was deleted meanwhile is none of them.
+
+    Args:
+        handle: The collection.
+        names: Ids of some of its records.
+        failure: What Chroma raises for a record whose vector it does not have, without saying which it is.
+    """
+    try:
+        got = handle.get(ids=list(names), include=["embeddings"])
+    except failure:
+        if len(names) == 1:
+            return list(names)
+        middle = len(names) // 2
+        return [
+            *lost_of(handle, names[:middle], failure),
+            *lost_of(handle, names[middle:], failure),
+        ]
+    vectors = dict(zip(got["ids"], got["embeddings"], strict=True))
+    return [name for name in _far(handle, vectors) if not _is_reached(handle, name, vectors[name], failure)]
+
+
+def _far(handle: ChromaHandle, vectors: dict[str, Any]) -> list[str]:
+    """Those that are not among the nearest to their own vectors: lost, or the same as others."""
+    if not vectors:
+        return []
+    found = handle.query(query_embeddings=list(vectors.values()), n_results=NEAR, include=[])["ids"]
+    return [name for name, near in zip(vectors, found, strict=True) if name not in near]
+
+
+def _is_reached(handle: ChromaHandle, name: str, vector: Any, failure: type[Exception]) -> bool:
+    try:
+        found = handle.query(query_embeddings=[vector], ids=[name], n_results=1, include=[])
+    except failure:
+        return False
+    return bool(found["ids"][0])
+
+
+class _Plain(pickle.Unpickler):
+    """Reads numbers, texts and what holds them, and makes no objects of classes."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def drop_unreadable(folder: Path) -> list[str]:
+    """Delete the indexes of a store that can't be read, before it is opened.
+
+    Of one that is torn Chroma may refuse even the texts, or read past its end, which kills the process.
+
+    Returns:
+        The names of their folders.
+    """
+    dropped = []
+    for file in folder.glob(f"*/{MAP}"):
+        if not _is_whole(file):
+            shutil.rmtree(file.parent)
+            dropped.append(file.parent.name)
+            logger.warning("the index %s is torn: it is made again from the texts", file.parent)
+    return dropped
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether the files of an index have all that they name; those of an unknown version are for Chroma to judge."""
+    try:
+        with file.open("rb") as opened:
+            places = _Plain(opened).load()["id_to_label"]
+        version, _, _, count, size, *_ = HEADER.unpack_from((file.parent / "header.bin").read_bytes())
+        if version != 1:
+            return True
+        vectors = (file.parent / "data_level0.bin").stat().st_size
+        lengths = (file.parent / "length.bin").stat().st_size
+        links = (file.parent / "link_lists.bin").read_bytes()
+        end = 0
+        for _ in range(count):
+            end += LINKS.size + LINKS.unpack_from(links, end)[0]
+    except (OSError, ValueError, LookupError, TypeError, EOFError, struct.error, pickle.UnpicklingError):
+        return False
+    return vectors >= count * size and lengths >= count * 4 and len(links) >= end and len(places) <= count
+
+
+def drop_index(folder: Path, collection: str) -> None:
+    """Delete the index of one collection, before its store is opened.
+
+    Args:
+        folder: Of the store.
+        collection: Chroma's id of the collection.
+    """
+    with closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
+        query = "select id from segments where collection = ? and scope = 'VECTOR'"
+        for (segment,) in database.execute(query, (collection,)).fetchall():
+            shutil.rmtree(folder / segment, ignore_errors=True)
