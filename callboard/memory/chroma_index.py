@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 ChromaHandle: TypeAlias = Any
 """A collection of chromadb, which only chroma_collection.py imports."""
@@ -28,8 +28,38 @@ NEAR: Final = (
     3  # a record has to be among so many that are nearest to its own vector, or else is asked for by its id
 )
 MAP: Final = "index_metadata.pickle"  # which record is where in the graph
-HEADER: Final = struct.Struct("<i6Q")  # version, two more, vectors, bytes of each, two more
-LINKS: Final = struct.Struct("<I")  # bytes of the links that follow, for each vector
+HEADER: Final = struct.Struct("<i6QiI3Q")
+LINKS: Final = struct.Struct("<I")  # bytes of the links that follow, for each vector; or how many follow
+
+
+class Header(NamedTuple):
+    """What an index says of itself, as its file has it.
+
+    Attributes:
+        version: of the format.
+        offset, room, label, most: of no interest here.
+        count: vectors.
+        size: bytes of a vector with its links on the lowest level.
+        start: where in these the numbers begin; before them are the links.
+        level: the highest.
+        entry: the vector on it, where a search begins.
+        links: most links of a vector on a level above the lowest.
+        lowest: most links of a vector on the lowest level.
+    """
+
+    version: int
+    offset: int
+    room: int
+    count: int
+    size: int
+    label: int
+    start: int
+    level: int
+    entry: int
+    links: int
+    lowest: int
+    most: int
+
 
 logger = logging.getLogger("callboard.memory")
 
@@ -107,18 +137,46 @@ def _is_whole(file: Path) -> bool:
     try:
         with file.open("rb") as opened:
             places = _Plain(opened).load()["id_to_label"]
-        version, _, _, count, size, *_ = HEADER.unpack_from((file.parent / "header.bin").read_bytes())
-        if version != 1:
+        header = Header(*HEADER.unpack_from((file.parent / "header.bin").read_bytes()))
+        if header.version != 1:
             return True
-        vectors = (file.parent / "data_level0.bin").stat().st_size
         lengths = (file.parent / "length.bin").stat().st_size
-        links = (file.parent / "link_lists.bin").read_bytes()
-        end = 0
-        for _ in range(count):
-            end += LINKS.size + LINKS.unpack_from(links, end)[0]
+        return (
+            lengths >= header.count * 4
+            and len(places) <= header.count
+            and _leads_nowhere_else(file.parent, header)
+        )
     except (OSError, ValueError, LookupError, TypeError, EOFError, struct.error, pickle.UnpicklingError):
         return False
-    return vectors >= count * size and lengths >= count * 4 and len(links) >= end and len(places) <= count
+
+
+def _leads_nowhere_else(folder: Path, header: Header) -> bool:
+    """Whether every link leads to a vector that is there, on a level that it has: Chroma follows them unchecked."""
+    import numpy as np
+
+    count = header.count
+    levels = np.zeros(count, dtype=np.int64)
+    above = (folder / "link_lists.bin").read_bytes()
+    block = 4 + 4 * header.links  # how many, and where to; a vector has one for each level above the lowest
+    links: list[tuple[int, Any]] = []
+    place = 0
+    for number in range(count):
+        (size,) = LINKS.unpack_from(above, place)
+        levels[number] = size // block
+        for level in range(size // block):
+            start = place + LINKS.size + level * block
+            (known,) = LINKS.unpack_from(above, start)
+            links.append((level + 1, np.frombuffer(above, np.uint32, known & 0xFFFF, start + 4)))
+        place += LINKS.size + size
+    if len(above) < place or (count and (header.entry >= count or levels[header.entry] != header.level)):
+        return False
+    rows = np.fromfile(folder / "data_level0.bin", np.uint8, count * header.size).reshape(count, header.size)
+    known = rows[:, :2].copy().view(np.uint16)
+    lowest = rows[:, 4 : header.start].copy().view(np.uint32)
+    links.append((0, lowest[np.arange(lowest.shape[1]) < known]))
+    return bool((known <= lowest.shape[1]).all()) and all(
+        (there < count).all() and (levels[there] >= level).all() for level, there in links
+    )
 
 
 def drop_index(folder: Path, collection: str) -> None:

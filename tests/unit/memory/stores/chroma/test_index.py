@@ -106,6 +106,12 @@ def with_torn_lengths(index: Path) -> None:
     os.truncate(index / "length.bin", 10)
 
 
+def with_a_link_to_nothing(index: Path) -> None:
+    """As where the vectors are written and the header is not."""
+    file = index / "data_level0.bin"
+    file.write_bytes(file.read_bytes()[:4] + b"\xf0\xff\x00\x00" + file.read_bytes()[8:])
+
+
 def without_header(index: Path) -> None:
     (index / "header.bin").unlink()
 
@@ -146,6 +152,7 @@ DAMAGES = (
     with_torn_vectors,
     with_torn_links,
     with_torn_lengths,
+    with_a_link_to_nothing,
     with_vectors_of_before,
     with_map_of_later,
 )
