@@ -685,6 +685,7 @@ def _at(
 ) -> ChromaDBVectorMemoryConfig:
     """A configuration for a place: with its namespace, unless one is named, and for a test in a folder of the test."""
     is_named = config.namespace != ChromaDBVectorMemoryConfig.namespace
+    # guard: memories belong to the namespace in force
     at = config if is_named else replace(config, namespace=place.namespace or otherwise)
     if place.scratch is None or isinstance(at, InMemoryChromaDBVectorMemoryConfig):
         return at

