@@ -51,8 +51,8 @@ from .core.telemetry import (
 )
 from .errors import (
     CannotAskError as CannotAskError,
+    DeclarationError as DeclarationError,
     InputAnsweredError as InputAnsweredError,
-    InputDamagedError as InputDamagedError,
     InputError as InputError,
     InputExpiredError as InputExpiredError,
     InputRequestUnknownError as InputRequestUnknownError,
@@ -61,10 +61,10 @@ from .errors import (
     MessageDroppedException as MessageDroppedException,
     NotAccessibleError as NotAccessibleError,
     NotAllowedToAnswerError as NotAllowedToAnswerError,
-    QuestionError as QuestionError,
     UndeliverableException as UndeliverableException,
     UnheardError as UnheardError,
 )
+from .foundation import ActorError as ActorError, CantHandleException as CantHandleException
 from .foundation.cache_store import CacheStore as CacheStore, InMemoryStore as InMemoryStore
 from .foundation.component import (
     Component as Component,
@@ -79,7 +79,6 @@ from .foundation.component import (
     is_component_instance as is_component_instance,
     register_component as register_component,
 )
-from .foundation import ActorError as ActorError, CantHandleException as CantHandleException
 from .logging import (
     EVENT_LOGGER_NAME as EVENT_LOGGER_NAME,
     ROOT_LOGGER_NAME as ROOT_LOGGER_NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack
 
 from callboard.broker.ids import AGENT_TYPE, AgentId, AgentType, TopicId
 from callboard.core.closure import (
@@ -35,7 +35,7 @@ from callboard.core.declaration import (
 )
 from callboard.core.protocol import MessageType
 
-from .errors import DuplicateAgentTypeError, SettingValueError, UnknownAgentTypeError
+from .errors import DuplicateAgentTypeError, SettingValueError, UnknownNameError
 
 if TYPE_CHECKING:
     from callboard.broker.retry import RetryPolicy
@@ -62,92 +62,15 @@ class DeclaredTeam(Protocol):
         """Declare all its agent types."""
         ...
 
+    def order(self, run_id: str, task: str, conversation: str | None = None) -> object:
+        """The message to its manager that begins a run, or lets it wait for the one under way."""
+        ...
+
 
 TeamT = TypeVar("TeamT", bound=DeclaredTeam)
 
 
-class Scheduling:
-    """What an App declares that is sent again and again."""
-
-    def __init__(self) -> None:
-        self._schedules: dict[str, Schedule] = {}
-
-    @property
-    def schedules(self) -> Mapping[str, Schedule]:
-        """The schedules, by name."""
-        return self._schedules
-
-    def schedule(
-        self,
-        when: str | timedelta,
-        what: Any,
-        *,
-        topic: str | TopicId | None = None,
-        team: OrderedTeam | None = None,
-        conversation: str | None = None,
-        name: str | None = None,
-        tz: str = "UTC",
-        missed: Missed = "one",
-    ) -> Schedule:
-        """Declare what is sent again and again: a message to a topic, or a task to a team.
-
-        ```python
-        app.schedule("0 9 * * mon", WeeklyReport(), topic="reports", tz="Europe/Berlin")
-        app.schedule(timedelta(minutes=5), "What is new?", team=research, name="watch")
-        ```
-
-        Every worker process of the app looks to it; each due time is sent once, however many there are and whatever
-        dies. A message has the id `<name>@<due time>`, such as "reports@20261123T080000Z", and so has a team's run.
-
-        Args:
-            when: Five fields of cron (minute, hour, day of month, month, day of week), or "@daily" and the like; or
-                a span of time: due times are its multiples since 1970.
-            what: The message; for a team the task, as a text.
-            topic: Topic type, or a topic; its agents get the message.
-            team: The team; `App.team` has to declare it as well. A run that is under way is waited for.
-            conversation: With a team: the conversation to go on with. None: each run has a new one, named like it.
-            name: Letters, digits, ``_``, ``-`` and ``.``. None: that of the topic or team.
-            tz: Time zone of a cron text.
-            missed: What becomes of due times that no process saw to until the next one was due (a second at least, a
-                minute at most), because none was there or the schedule was paused: "skip": nothing; "one": the last one
-                is sent; "all": each, the last 1,000 at most.
-
-        Returns:
-            The schedule.
-
-        Raises:
-            SettingValueError: A value can't work, or the name is taken (a ValueError).
-        """
-        from callboard.core.timetable import timetable
-
-        if team is not None and topic is None:
-            to, send = f"team {team.name}", _to_team(team, what, conversation)
-            team.order(
-                Firing(name or team.name, 1).id, what, conversation
-            )  # what can't be ordered is said here
-        elif topic is not None and team is None and conversation is None:
-            goal = TopicId(topic, "default") if isinstance(topic, str) else topic
-            to, send = f"topic {goal.type}", lambda firing: (what, goal)
-        else:
-            raise SettingValueError("topic", repr(topic), "given alone, or a team in its place")
-        name = name or to.partition(" ")[2]
-        if name in self._schedules or not AGENT_TYPE.match(name):
-            rule = "a name that no other schedule has, of letters, digits, '_', '-' and '.'"
-            raise SettingValueError("name", repr(name), rule)
-        shown = what if isinstance(what, str) else repr(what)
-        self._schedules[name] = Schedule(
-            name=name,
-            timetable=timetable(when, tz),
-            missed=check_missed(missed),
-            to=to,
-            what=shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}...",
-            send=send,
-            is_run=team is not None,
-        )
-        return self._schedules[name]
-
-
-class App(Scheduling):
+class App:
     """Declares the agent types of an application, its teams and its schedules.
 
     ```python
@@ -176,7 +99,6 @@ class App(Scheduling):
         settings: BrokerSettings | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        super().__init__()
         self.name = name
         self.settings = settings
         self.retry = retry
@@ -184,6 +106,7 @@ class App(Scheduling):
         self._declarations: dict[str, AgentDeclaration] = {}
         self._messages: dict[MessageType, None] = {}
         self._teams: dict[str, DeclaredTeam] = {}
+        self._schedules = DeclaredSchedules()
         for what, value in (("name", name), ("namespace", self.namespace)):
             if not AGENT_TYPE.match(value):
                 raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
@@ -210,12 +133,12 @@ class App(Scheduling):
         """The declaration of one agent type.
 
         Raises:
-            UnknownAgentTypeError: There is none (a LookupError); the text names the nearest.
+            UnknownNameError: There is none (a LookupError); the text names the nearest.
         """
         try:
             return self._declarations[agent_type]
         except KeyError:
-            raise UnknownAgentTypeError(agent_type, list(self._declarations)) from None
+            raise UnknownNameError("agent type", agent_type, list(self._declarations)) from None
 
     def __contains__(self, agent_type: object) -> bool:
         return agent_type in self._declarations
@@ -251,7 +174,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError: The decorated thing is no class of agents, its constructor needs arguments, the type
+            DeclarationError: The decorated thing is no class of agents, its constructor needs arguments, the type
                 has no name, a setting does not exist, or a topic is no text (a TypeError).
             SettingValueError: A setting has a value that can't work.
             InvalidIdError: A topic is not a topic type.
@@ -305,7 +228,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError: `expected_class` is no class of agents, or a topic is no text (a TypeError).
+            DeclarationError: `expected_class` is no class of agents, or a topic is no text (a TypeError).
             InvalidIdError: A topic is not a topic type.
         """
         check_agent_class(type, expected_class)
@@ -350,10 +273,10 @@ class App(Scheduling):
             **settings: The fields of AgentSettings.
 
         Raises:
-            HandlerDeclarationError: The function can't be a closure (an AssertionError).
+            DeclarationError: The function can't be a closure (an AssertionError).
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
-            AgentDeclarationError, InvalidIdError: A topic is not a topic type.
+            DeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
+            DeclarationError, InvalidIdError: A topic is not a topic type.
         """
         check_is_named(type, "app.closure")
         limits = AgentSettings.of(settings, others=_NO_SETTINGS)
@@ -395,7 +318,7 @@ class App(Scheduling):
 
         Raises:
             DuplicateAgentTypeError: A type of it is declared already (a ValueError).
-            AgentDeclarationError: It is no team, or a setting does not exist (a TypeError).
+            DeclarationError: It is no team, or a setting does not exist (a TypeError).
             SettingValueError: A setting has a value that can't work.
         """
         check_is_team(team)
@@ -407,6 +330,55 @@ class App(Scheduling):
     def teams(self) -> Mapping[str, DeclaredTeam]:
         """The teams, by name."""
         return self._teams
+
+    def schedule(
+        self,
+        when: str | timedelta,
+        what: Any,
+        *,
+        topic: str | TopicId | None = None,
+        team: DeclaredTeam | None = None,
+        conversation: str | None = None,
+        name: str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "one",
+    ) -> Schedule:
+        """Declare what is sent again and again: a message to a topic, or a task to a team.
+
+        ```python
+        app.schedule("0 9 * * mon", WeeklyReport(), topic="reports", tz="Europe/Berlin")
+        app.schedule(timedelta(minutes=5), "What is new?", team=research, name="watch")
+        ```
+
+        Every worker process of the app looks to it; each due time is sent once, however many there are and whatever
+        dies. A message has the id `<name>@<due time>`, such as "reports@20261123T080000Z", and so has a team's run.
+
+        Args:
+            when: Five fields of cron (minute, hour, day of month, month, day of week), or "@daily" and the like; or
+                a span of time: due times are its multiples since 1970.
+            what: The message; for a team the task, as a text.
+            topic: Topic type, or a topic; its agents get the message.
+            team: The team; `App.team` has to declare it as well. A run that is under way is waited for.
+            conversation: With a team: the conversation to go on with. None: each run has a new one, named like it.
+            name: Letters, digits, ``_``, ``-`` and ``.``. None: that of the topic or team.
+            tz: Time zone of a cron text.
+            missed: What becomes of due times that no process saw to until the next one was due (a second at least, a
+                minute at most), because none was there or the schedule was paused: "skip": nothing; "one": the last one
+                is sent; "all": each, the last 1,000 at most.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            SettingValueError: A value can't work, or the name is taken (a ValueError).
+        """
+        how = ScheduleOptions(topic, team, conversation, name, tz, missed)
+        return self._schedules.add(when, what, how)
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """The schedules, by name."""
+        return self._schedules.by_name
 
     def messages(self, *classes: MessageType) -> None:
         """Make message classes known that no handler names.
@@ -422,7 +394,7 @@ class App(Scheduling):
         """All message classes of the app, each once.
 
         Raises:
-            HandlerDeclarationError: The annotations of a handler can't be read (an AssertionError).
+            DeclarationError: The annotations of a handler can't be read (an AssertionError).
         """
         handled = (cls for declaration in self.declarations for cls in declaration.message_types())
         return tuple(dict.fromkeys((*handled, *self._messages)))
@@ -431,7 +403,7 @@ class App(Scheduling):
         """All message classes of the app by wire name.
 
         Raises:
-            MessageDeclarationError: Two of them have one name.
+            SettingsError: Two of them have one name.
         """
         from callboard.broker.codec import MessageRegistry
 
@@ -491,20 +463,59 @@ Send = Callable[[Firing], tuple[Any, TopicId | AgentId]]
 SHOWN = 60  # characters of a task or message that lists show
 
 
-class OrderedTeam(Protocol):
-    """A team, as far as a schedule needs it."""
+class ScheduleOptions(NamedTuple):
+    """Where and how what is due is sent: the other arguments of `App.schedule`."""
 
-    @property
-    def name(self) -> str:
-        """The agent type of its manager."""
-        ...
-
-    def order(self, run_id: str, task: str, conversation: str | None = None) -> object:
-        """The message to its manager that begins a run, or lets it wait for the one under way."""
-        ...
+    topic: str | TopicId | None
+    team: DeclaredTeam | None
+    conversation: str | None
+    name: str | None
+    tz: str
+    missed: Missed
 
 
-def _to_team(team: OrderedTeam, task: Any, conversation: str | None) -> Send:
+class DeclaredSchedules:
+    """The schedules of an App.
+
+    Attributes:
+        by_name: all of them.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Schedule] = {}
+
+    def add(self, when: str | timedelta, what: Any, how: ScheduleOptions) -> Schedule:
+        """Adds one; see App.schedule."""
+        from callboard.core.timetable import timetable
+
+        topic, team, conversation, name = how.topic, how.team, how.conversation, how.name
+        if team is not None and topic is None:
+            to, send = f"team {team.name}", _to_team(team, what, conversation)
+            # What can't be ordered is said here.
+            team.order(Firing(name or team.name, 1).id, what, conversation)
+        elif topic is not None and team is None and conversation is None:
+            goal = TopicId(topic, "default") if isinstance(topic, str) else topic
+            to, send = f"topic {goal.type}", lambda firing: (what, goal)
+        else:
+            raise SettingValueError("topic", repr(topic), "given alone, or a team in its place")
+        name = name or to.partition(" ")[2]
+        if name in self.by_name or not AGENT_TYPE.match(name):
+            rule = "a name that no other schedule has, of letters, digits, '_', '-' and '.'"
+            raise SettingValueError("name", repr(name), rule)
+        shown = what if isinstance(what, str) else repr(what)
+        self.by_name[name] = Schedule(
+            name=name,
+            timetable=timetable(when, how.tz),
+            missed=check_missed(how.missed),
+            to=to,
+            what=shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}...",
+            send=send,
+            is_run=team is not None,
+        )
+        return self.by_name[name]
+
+
+def _to_team(team: DeclaredTeam, task: Any, conversation: str | None) -> Send:
     if not isinstance(task, str):
         raise SettingValueError("what", repr(task), "a task as a text, where a team is given")
 

@@ -6,31 +6,22 @@ CallboardError
     ├── CantHandleException              AutoGen's name: an agent, handler or subscription can't handle a message
     ├── UndeliverableException           AutoGen's name: the recipient does not exist
     ├── MessageDroppedException          AutoGen's name: an intervention handler dropped it
-    ├── UnheardError                     nobody would hear a message that is published (LookupError)
     ├── NotAccessibleError               AutoGen's name: the agent lives in another process
-    ├── HandlerDeclarationError          a handler is declared in a way that can't work (AssertionError)
-    ├── HandlerResultError               a handler returned what it does not declare (ValueError)
+    ├── UnheardError                     no agent would hear a message that is published (LookupError)
+    ├── DeclarationError                 a handler, agent type, step ... can't work (TypeError, ValueError, AssertionError)
+    ├── SettingValueError                a setting or argument can't have this value (ValueError)
+    ├── DuplicateAgentTypeError          two declarations share one agent type (ValueError)
+    ├── UnknownNameError                 there is no agent type, schedule or the like of this name (LookupError)
     ├── StateError                       the persistent state of an agent can't be this (TypeError)
-    ├── AgentAttributeError              an agent has no id, runtime or state (AttributeError)
-    ├── MisuseError                      an object is used in a way that it is not made for (RuntimeError)
-    ├── StepError                        ctx.once was given what it can't run (TypeError)
-    ├── OutsideContextError              something is asked for where it does not exist (RuntimeError)
-    ├── InputError                       something is wrong with a question to a person, or with its answer
-    │   ├── CannotAskError               what is running can't wait without a process (RuntimeError)
-    │   ├── NobodyAnswersError           a person is to be asked where nobody can be (RuntimeError)
-    │   ├── InputValueError              an answer is not what was asked for (ValueError)
-    │   │   └── QuestionError            a question can't be asked like that
-    │   ├── InputExpiredError            nobody answered in time (TimeoutError)
-    │   ├── InputWithdrawnError          the question was withdrawn
-    │   ├── InputAnsweredError           somebody else was first
-    │   ├── InputDamagedError            the record of a question was changed by hand
-    │   ├── InputRequestUnknownError     there is no such question (LookupError)
-    │   └── NotAllowedToAnswerError      somebody else was asked (PermissionError)
-    └── DeclarationError                 an App or a registration can't work
-        ├── DuplicateAgentTypeError      (ValueError)
-        ├── UnknownAgentTypeError        (LookupError)
-        ├── AgentDeclarationError        an agent type is declared in a way that can't work (TypeError)
-        └── SettingValueError            (ValueError)
+    ├── MisuseError                      something is used where, or while, it can't be (RuntimeError, AttributeError)
+    └── InputError                       something is wrong with a question to a person, or with its answer
+        ├── CannotAskError               nobody can be asked here (RuntimeError)
+        ├── InputValueError              an answer is not what was asked for (ValueError)
+        ├── InputExpiredError            no answer came in time (TimeoutError)
+        ├── InputWithdrawnError          the question was withdrawn
+        ├── InputAnsweredError           another answer came first
+        ├── InputRequestUnknownError     there is no such question (LookupError)
+        └── NotAllowedToAnswerError      another person was asked (PermissionError)
 ```
 """
 
@@ -61,11 +52,11 @@ class MessageDroppedException(ActorError):
 
 
 class UnheardError(ActorError, LookupError):
-    """A message was to be published with `strict=True`, and nobody would hear it.
+    """A message was to be published with `strict=True`, and no agent would hear it.
 
     Attributes:
         topic: Where it was to go.
-        reason: Why nobody would.
+        reason: Why none would.
     """
 
     template = "nothing was published to {topic}: {reason}"
@@ -82,37 +73,26 @@ class NotAccessibleError(ActorError):
     text: str = ""
 
 
-class HandlerDeclarationError(ActorError, AssertionError):
-    """A message handler is declared in a way that can't work.
+class DeclarationError(ActorError, TypeError, ValueError, AssertionError):
+    """Something is declared, made or given in a way that can't work.
+
+    It is each of the three errors that Python, pydantic and AutoGen raise in such places.
 
     Attributes:
-        handler: Qualified name of the function.
-        reason: What is wrong with it and what to write instead.
+        what: What was declared, as the beginning of a sentence.
+        reason: What is wrong with it, and what to write instead; "": `what` is the whole sentence.
     """
 
-    template = "{handler}: {reason}"
-
-    handler: str
-    reason: str
-
-
-class HandlerResultError(ActorError, ValueError):
-    """A handler returned something it does not declare.
-
-    Attributes:
-        handler: Qualified name of the handler.
-        result: Class of what it returned.
-        declared: The classes in its return annotation.
-        advice: What to do.
-    """
-
-    template = "{handler}: Return type {result} not in return types {declared}. {advice}"
+    template = "{what}{because}"
     permanent = True
 
-    handler: str
-    result: str
-    declared: str
-    advice: str = "Correct the annotation, or use strict=False."
+    what: str
+    reason: str = ""
+
+    @property
+    def because(self) -> str:
+        """The reason, as the end of the sentence."""
+        return f": {self.reason}" if self.reason else ""
 
 
 class StateError(ActorError, TypeError):
@@ -125,82 +105,35 @@ class StateError(ActorError, TypeError):
     reason: str
 
 
-class AgentAttributeError(ActorError, AttributeError):
-    """An agent has no id or runtime yet, or no state at all."""
+class MisuseError(ActorError, RuntimeError, AttributeError):
+    """Something is used where, or while, it can't be: outside of a handler, before its runtime runs, without a state.
+
+    It is an AttributeError as well, so that `hasattr(agent, "id")` is false for an agent that has none yet.
+    """
 
     template = "{text}"
 
     text: str
-
-
-class MisuseError(ActorError, RuntimeError):
-    """An object is used in a way that it is not made for."""
-
-    template = "{text}"
-
-    text: str
-
-
-class StepError(ActorError, TypeError):
-    """Something was given to `ctx.once` that it can't run.
-
-    Attributes:
-        name: What was given as the name of the step, as `repr` shows it.
-        reason: What to write instead.
-    """
-
-    template = "the step {name} can't run: {reason}"
-    permanent = True
-
-    name: str
-    reason: str
-
-
-class OutsideContextError(ActorError, RuntimeError):
-    """Something that only exists while the runtime does a certain thing was asked for at another time.
-
-    Attributes:
-        what: The call that was made.
-        where: Where it may be made.
-    """
-
-    template = "{what} must be called within {where}."
-
-    what: str
-    where: str
 
 
 class InputError(ActorError):
-    """Something is wrong with a question to a person or another outside, or with its answer."""
+    """Something is wrong with a question to a person or another outside, or with its answer.
+
+    Raised as it is where the record of a question was changed by hand.
+    """
 
 
 class CannotAskError(InputError, RuntimeError):
-    """`ctx.ask` was called by something that can't wait without a process.
+    """A person is to be asked where nobody can be: by what can't wait without a process, and has no function that asks.
 
     Attributes:
-        reason: What it is, and what to do instead.
+        reason: Why not, and what to do instead.
     """
 
-    template = "ctx.ask() can't be used here: {reason}."
+    template = "Nobody can be asked here: {reason}."
     permanent = True
 
     reason: str
-
-
-class NobodyAnswersError(InputError, RuntimeError):
-    """A person is to be asked, and there is neither a handler of the bus, which could wait, nor a function that asks.
-
-    Attributes:
-        question: What was to be asked.
-    """
-
-    template = (
-        "Nobody can be asked here: {question} Give the agent a function that asks, `on_input=`, or run it on the bus, "
-        "where the question waits until somebody answers it."
-    )
-    permanent = True
-
-    question: str
 
 
 class InputValueError(InputError, ValueError):
@@ -218,18 +151,8 @@ class InputValueError(InputError, ValueError):
     problem: str
 
 
-class QuestionError(InputValueError):
-    """A question can't be asked like that; `problem` says why."""
-
-    template = "the question can't be asked: {problem}"
-
-
 class InputExpiredError(InputError, TimeoutError):
-    """Nobody answered a question in time.
-
-    Attributes:
-        input_id: Id of the question.
-    """
+    """No answer to a question came in time."""
 
     template = "the question {input_id!r} has expired: ask with a default, or with a longer timeout"
     permanent = True
@@ -238,11 +161,7 @@ class InputExpiredError(InputError, TimeoutError):
 
 
 class InputWithdrawnError(InputError):
-    """A question was withdrawn: nobody waits for its answer any more.
-
-    Attributes:
-        input_id: Id of the question.
-    """
+    """A question was withdrawn: its answer is not waited for any more."""
 
     template = "the question {input_id!r} was withdrawn"
     permanent = True
@@ -271,27 +190,8 @@ class InputAnsweredError(InputError):
         return f" by {self.by}" if self.by else ""
 
 
-class InputDamagedError(InputError):
-    """The record of a question can't be read: somebody changed it by hand.
-
-    Attributes:
-        input_id: Id of the question.
-        problem: What is wrong with it.
-    """
-
-    template = "the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
-    permanent = True
-
-    input_id: str
-    problem: str
-
-
 class InputRequestUnknownError(InputError, LookupError):
-    """There is no such question: there never was, or it ended some time ago.
-
-    Attributes:
-        input_id: The id that was given.
-    """
+    """There is no such question: there never was, or it ended some time ago."""
 
     template = "there is no question {input_id!r}: runtime.inputs.list() shows those that are open"
 
@@ -299,7 +199,7 @@ class InputRequestUnknownError(InputError, LookupError):
 
 
 class NotAllowedToAnswerError(InputError, PermissionError):
-    """A question was put to somebody else.
+    """A question was put to another person.
 
     Attributes:
         input_id: Id of the question.
@@ -319,11 +219,7 @@ class NotAllowedToAnswerError(InputError, PermissionError):
         return ", ".join(self.to)
 
 
-class DeclarationError(ActorError):
-    """Something that was declared or registered can't work."""
-
-
-class DuplicateAgentTypeError(DeclarationError, ValueError):
+class DuplicateAgentTypeError(ActorError, ValueError):
     """Two declarations share one agent type."""
 
     template = "Agent with type {agent_type} already exists: give one of the two another type."
@@ -331,34 +227,28 @@ class DuplicateAgentTypeError(DeclarationError, ValueError):
     agent_type: str
 
 
-class UnknownAgentTypeError(DeclarationError, LookupError):
-    """No agent of this type is declared.
+class UnknownNameError(ActorError, LookupError):
+    """There is nothing of this name.
 
     Attributes:
-        agent_type: The type that was asked for.
-        known: The types there are.
+        kind: Of what there is nothing, such as "agent type".
+        name: What was asked for.
+        known: The names there are.
     """
 
-    template = "There is no agent type {agent_type!r}. {advice}"
+    template = "There is no {kind} {name!r}. {advice}"
 
-    agent_type: str
+    kind: str
+    name: str
     known: Sequence[str]
 
     @property
     def advice(self) -> str:
-        """The nearest type, or all of them."""
-        return did_you_mean(self.agent_type, self.known)
+        """The nearest name, or all of them."""
+        return did_you_mean(self.name, self.known)
 
 
-class AgentDeclarationError(DeclarationError, TypeError):
-    """An agent type is declared with a class, subscription or setting that can't work."""
-
-    template = "{text}"
-
-    text: str
-
-
-class SettingValueError(DeclarationError, ValueError):
+class SettingValueError(ActorError, ValueError):
     """A setting of an app, an agent type or a model has a value that can't work.
 
     Attributes:

@@ -1,9 +1,8 @@
 """Records of calls for logs, with the names and fields of `autogen_core.logging`.
 
-They are logged under `EVENT_LOGGER_NAME`, and the text of each is JSON. Our model clients and tools log an LLMCallEvent,
-LLMStreamStartEvent, LLMStreamEndEvent and ToolCallEvent, at DEBUG, because what is said stands in them; AutoGen logs them at
-INFO. What happens to messages is not logged but kept by the bus, see docs/monitoring.md; the classes for it are here for
-programs that log them themselves.
+They are logged under `EVENT_LOGGER_NAME`, at DEBUG, because what is said stands in them; AutoGen logs them at INFO. The text
+of each is JSON. Model clients log LLMCallEvent, LLMStreamStartEvent and LLMStreamEndEvent, tools ToolCallEvent, and a
+runtime the others, if the logger is at DEBUG when it opens.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ class MessageEvent(LogEvent):
     Args:
         payload: What it holds, as text.
         sender: Its sender; None: from outside any agent.
-        receiver: The agent or the topic; None: nobody.
+        receiver: The agent or the topic; None: there is none.
         kind: Its way.
         delivery_stage: Which of the two.
         kwargs: Anything else.

@@ -25,7 +25,7 @@ from callboard.memory.chroma_config import (
     PersistentChromaDBVectorMemoryConfig,
 )
 from callboard.memory.embedders import Batches, BatchingEmbedder, Embedder
-from callboard.memory.errors import LongTermMemoryError, MemorySettingError
+from callboard.memory.errors import LongTermMemoryError, setting_error
 from callboard.memory.local_embedders import default_embedder
 from callboard.memory.stores import (
     Filter,
@@ -85,7 +85,7 @@ class MemoryServiceClient(MemoryStore):
         in_order: Whether queries wait for the changes that were sent before them.
 
     Raises:
-        MemorySettingError: A value can't work (a ValueError).
+        MemoryValueError: A value can't work (a ValueError).
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class MemoryServiceClient(MemoryStore):
         """The agent whose memory it is.
 
         Raises:
-            MemorySettingError: There is no owner, and it is used outside of a team on the bus (a ValueError).
+            MemoryValueError: There is no owner, and it is used outside of a team on the bus (a ValueError).
         """
         if isinstance(self._agent, str):
             return self._agent
@@ -132,7 +132,7 @@ class MemoryServiceClient(MemoryStore):
             return owner, owner.id.key if isinstance(owner, BaseAgent) else "default"
         around = host.get()
         if around is None or not isinstance(around[0], BaseAgent):
-            raise MemorySettingError(
+            raise setting_error(
                 "owner", "None", "an agent or a runtime, unless agents of a team on the bus use it"
             )
         return around[0], around[1]
@@ -344,11 +344,11 @@ QUERIES = ".queries"
 """Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
-class _Message(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Add(_Message):
+class Add(_Frozen):
     """Remember these; each has an id in its metadata. `ttl` is in seconds."""
 
     kind: Literal["add"] = "add"
@@ -356,7 +356,7 @@ class Add(_Message):
     ttl: float | None = None
 
 
-class Delete(_Message):
+class Delete(_Frozen):
     """Forget records by id, and those whose metadata fit."""
 
     kind: Literal["delete"] = "delete"
@@ -364,7 +364,7 @@ class Delete(_Message):
     where: dict[str, Any] | None = None
 
 
-class Clear(_Message):
+class Clear(_Frozen):
     """Forget everything."""
 
     kind: Literal["clear"] = "clear"
@@ -374,14 +374,14 @@ Change = Add | Delete | Clear
 
 
 @message(name="callboard.memory.changes")
-class MemoryChanges(_Message):
+class MemoryChanges(_Frozen):
     """Additions and deletions, to be carried out in this order."""
 
     changes: list[Annotated[Change, Field(discriminator="kind")]]
 
 
 @message(name="callboard.memory.query")
-class MemoryQuery(_Message):
+class MemoryQuery(_Frozen):
     """A query; see `MemoryStore.query`."""
 
     text: str
@@ -391,42 +391,42 @@ class MemoryQuery(_Message):
 
 
 @message(name="callboard.memory.found")
-class MemoryFound(_Message):
+class MemoryFound(_Frozen):
     """The results of a query, the best first."""
 
     results: list[MemoryContent]
 
 
 @message(name="callboard.memory.ids_query")
-class MemoryIdsQuery(_Message):
+class MemoryIdsQuery(_Frozen):
     """A question for the ids of records."""
 
     where: dict[str, Any] | None = None
 
 
 @message(name="callboard.memory.ids")
-class MemoryIds(_Message):
+class MemoryIds(_Frozen):
     """The ids of records."""
 
     ids: list[str]
 
 
 @message(name="callboard.memory.stats_query")
-class MemoryStatsQuery(_Message):
+class MemoryStatsQuery(_Frozen):
     """A question for the stats of this collection, or of every one of the store."""
 
     everything: bool = False
 
 
 @message(name="callboard.memory.stats")
-class MemoryStatsList(_Message):
+class MemoryStatsList(_Frozen):
     """The stats of collections."""
 
     collections: list[MemoryStats]
 
 
 @message(name="callboard.memory.verify")
-class MemoryVerify(_Message):
+class MemoryVerify(_Frozen):
     """An order to look for memories that no search finds; see `MemoryStore.verify`."""
 
     repair: bool = True
@@ -556,8 +556,8 @@ class Place(NamedTuple):
         if not isinstance(runtime, RedisAgentRuntime):
             return cls(None)
         transport = runtime.transport
-        scratch = None if runtime.scratch is None else runtime.scratch()
-        return cls(transport.keys.namespace, scratch, transport.endpoint.scheme != "memory")
+        make = runtime.connection.scratch
+        return cls(transport.keys.namespace, make and make(), transport.endpoint.scheme != "memory")
 
 
 OpenStore = Callable[[Place, str], MemoryStore]
@@ -618,14 +618,14 @@ def memory_service(
         The declaration.
 
     Raises:
-        AgentDeclarationError: There is no such setting (a TypeError).
+        DeclarationError: There is no such setting (a TypeError).
         DuplicateAgentTypeError: The app has that type already (a ValueError).
-        MemorySettingError: Two arguments are given that exclude each other (a ValueError).
+        MemoryValueError: Two arguments are given that exclude each other (a ValueError).
     """
     if config is not None and path is not None:
-        raise MemorySettingError("path", repr(str(path)), "left out where config says where the store is")
+        raise setting_error("path", repr(str(path)), "left out where config says where the store is")
     if store is not None and any(given is not None for given in (path, config, embedder)):
-        raise MemorySettingError("store", repr(store), "given without path, config and embedder")
+        raise setting_error("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
     factory = _chroma(app, path, config, embedder, type) if store is None else _given(store)
     # Fewer than all places of a process: the others are for queries.
@@ -638,7 +638,7 @@ def memory_service(
 
 
 def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
-    """What makes the vectors of a memory service; None: it is not known."""
+    """The embedder of a memory service; None: it is not known."""
     factory = declaration.factory
     return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 

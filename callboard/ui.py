@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callboard.agents.base import Response, Said, TaskResult, call, takes_token
 from callboard.agents.user_proxy import AsyncInputFunc, InputFuncType, InputRequestContext
+from callboard.core.answers import answer_of, how_to_answer
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation import ActorError
 from callboard.foundation.tasks import in_thread
@@ -39,11 +40,10 @@ from callboard.messages.events import (
 )
 from callboard.models.types import RequestUsage
 from callboard.teams.member import OMITTED
-from callboard.tools.approval import answer_of, how_to_answer
 
 from .errors import InputError
 
-__all__ = ["Console", "NoResultError", "NotAStreamError", "UserInputManager"]
+__all__ = ["Console", "NotAStreamError", "UserInputManager"]
 
 
 ResultT = TypeVar("ResultT", bound=TaskResult | Response)
@@ -64,7 +64,7 @@ async def Console(  # noqa: N802 - AutoGen's name
     """Show a run on stdout as it goes on: who says what, calls of tools, texts while they are made.
 
     Control characters in what is said are shown as JSON writes them, so that nothing of it changes the terminal. Where
-    nobody reads stdout any more, the run goes on in silence. Texts of several speakers at once get a heading with each
+    stdout has no reader any more, the run goes on in silence. Texts of several speakers at once get a heading with each
     change of the speaker; AutoGen mixes them, and leaves out whatever comes right after a streamed text.
 
     Args:
@@ -82,8 +82,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         The last TaskResult or Response.
 
     Raises:
-        NotAStreamError: It was given what `run` returns (a TypeError).
-        NoResultError: There was none (a ValueError).
+        NotAStreamError: It was given what `run` returns, or the stream had none (a TypeError and a ValueError).
         Exception: What the stream raises.
     """
     _check_stream(stream)
@@ -99,7 +98,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         await answering.close()
         await page.end_line()
     if show.last is None:
-        raise NoResultError
+        raise NotAStreamError("No TaskResult or Response was processed: the stream has to end with one.")
     return show.last
 
 
@@ -107,7 +106,10 @@ def _check_stream(given: object) -> None:
     if isinstance(given, Coroutine):
         given.close()
     if not hasattr(given, "__aiter__"):
-        raise NotAStreamError(type(given).__name__)
+        raise NotAStreamError(
+            "Console shows a run as it goes on: give it team.run_stream(task=...), without `await`, "
+            f"and not a {type(given).__name__}"
+        )
 
 
 class _Streamed:
@@ -152,27 +154,28 @@ class _Show(Generic[ResultT]):
 
     async def item(self, item: Said | ResultT) -> None:
         """Show one item of the stream."""
-        if isinstance(item, TaskResult):
-            self.last = item
-            await self._summary("messages", len(item.messages), [f"Finish reason: {item.stop_reason}"])
-        elif isinstance(item, Response):
-            self.last = item
-            await self._said(item.chat_message, item.chat_message.source)
-            await self._summary("inner messages", len(item.inner_messages or ()), [])
-        elif isinstance(item, UserInputRequestedEvent):
-            await self._page.end_line()
-            if self._input_manager is not None:
-                self._input_manager.notify_event_received(item.request_id)
-        elif isinstance(item, InputRequestedEvent):
-            await self._answering.asked(item)
-        elif isinstance(item, InputAnsweredEvent):
-            await self._answering.ended(item)
-        elif isinstance(item, ModelClientStreamingChunkEvent):
-            await self._piece(item)
-        elif isinstance(item, AttemptEndedEvent):
-            await self._ended(item)
-        else:
-            await self._said(item, _title(item))
+        match item:
+            case TaskResult():
+                self.last = item
+                await self._summary("messages", len(item.messages), [f"Finish reason: {item.stop_reason}"])
+            case Response():
+                self.last = item
+                await self._said(item.chat_message, item.chat_message.source)
+                await self._summary("inner messages", len(item.inner_messages or ()), [])
+            case UserInputRequestedEvent():
+                await self._page.end_line()
+                if self._input_manager is not None:
+                    self._input_manager.notify_event_received(item.request_id)
+            case InputRequestedEvent():
+                await self._answering.asked(item)
+            case InputAnsweredEvent():
+                await self._answering.ended(item)
+            case ModelClientStreamingChunkEvent():
+                await self._piece(item)
+            case AttemptEndedEvent():
+                await self._ended(item)
+            case _:
+                await self._said(item, _title(item))
 
     async def _piece(self, piece: ModelClientStreamingChunkEvent) -> None:
         if self._streamed is None or not self._streamed.goes_on_with(piece):
@@ -228,7 +231,7 @@ GONE: Final = (errno.EPIPE, errno.EIO, errno.EBADF)
 class Page:
     """Stdout, written by threads: a slow reader holds up the run that is shown, and not the event loop.
 
-    When nobody reads any more (a pipe without its reader, a terminal that was closed), or there is no stdout, nothing is
+    When it has no reader any more (a pipe that was left, a terminal that was closed), or there is no stdout, nothing is
     written, and the run goes on.
     """
 
@@ -273,7 +276,7 @@ class Page:
 
 
 def _print(text: str) -> bool:
-    """Whether there was somebody to read it."""
+    """Whether there was a reader."""
     out = sys.stdout
     if out.closed:
         return False
@@ -319,7 +322,7 @@ ITERM_IMAGE: Final = "\033]1337;File=inline=1:{data}\a"
 
 
 def text_of(message: Said, *, with_images: bool = False) -> str:
-    """What a person reads of a message.
+    """A message as a person reads it.
 
     Args:
         message: A chat message or an event.
@@ -433,7 +436,7 @@ class ConsoleQuestions:
         await self._page.lines(one_line(f"[{event.request_id}] {event.status}{by}{text}"))
 
     async def close(self) -> None:
-        """Nobody is asked any more; a line that is still typed is lost. Raises what went wrong."""
+        """End the question; a line that is still typed is lost. Raises what went wrong."""
         if self._work is None:
             return
         if self._work.done():
@@ -476,7 +479,7 @@ def _typed() -> str:
 
 
 def _forget_typed() -> None:
-    """What was typed before a question was put is no answer to it."""
+    """Drop input that was typed before a question was put: it is no answer to it."""
     with contextlib.suppress(ImportError, OSError):  # no terminal, or none that can forget
         import termios
 
@@ -536,15 +539,9 @@ class UserInputManager:
         return self._shown.setdefault(request_id, asyncio.Event())
 
 
-class NotAStreamError(ActorError, TypeError):
-    """Something else was given where a run is needed that is still to be read."""
+class NotAStreamError(ActorError, TypeError, ValueError):
+    """Something was given that Console can't show to its end: no stream, or one without a TaskResult or a Response."""
 
-    template = "Console shows a run as it goes on: give it team.run_stream(task=...), without `await`, and not a {given}"
+    template = "{reason}"
 
-    given: str
-
-
-class NoResultError(ActorError, ValueError):
-    """A stream ended without a TaskResult or a Response."""
-
-    template = "No TaskResult or Response was processed: the stream has to end with one."
+    reason: str

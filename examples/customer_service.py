@@ -9,17 +9,17 @@ import asyncio
 from collections.abc import Sequence
 
 from callboard import App
-from callboard.ag2 import AgentTarget, DefaultPattern, ReplyResult
-from callboard.groupchat import (
+from callboard.ag2 import (
+    AgentTarget,
     ContextExpression,
-    ContextVariables,
-    ConversableAgent,
+    DefaultPattern,
     ExpressionContextCondition,
-    GroupChatTeam,
     OnCondition,
     OnContextCondition,
+    ReplyResult,
     StringLLMCondition,
 )
+from callboard.groupchat import ContextVariables, ConversableAgent, GroupChatTeam
 from callboard.models import FunctionCall, LLMMessage
 
 from .models import call, in_turn, make_model, show

@@ -1,3 +1,27 @@
+import callboard.groupchat
+
+from .conditions import (
+    AvailableCondition as AvailableCondition,
+    ContextCondition as ContextCondition,
+    ContextExpression as ContextExpression,
+    ContextStrLLMCondition as ContextStrLLMCondition,
+    ExpressionAvailableCondition as ExpressionAvailableCondition,
+    ExpressionContextCondition as ExpressionContextCondition,
+    ExpressionError as ExpressionError,
+    LLMCondition as LLMCondition,
+    StringAvailableCondition as StringAvailableCondition,
+    StringContextCondition as StringContextCondition,
+    StringLLMCondition as StringLLMCondition,
+)
+from .handoffs import (
+    ConditionNotMetEvent as ConditionNotMetEvent,
+    Handoffs as Handoffs,
+    OnCondition as OnCondition,
+    OnContextCondition as OnContextCondition,
+    SpeakerSelectionResult as SpeakerSelectionResult,
+    TransitionTarget as TransitionTarget,
+    Whereabouts as Whereabouts,
+)
 from .llm_config import LLMConfig as LLMConfig
 from .pattern import (
     AutoPattern as AutoPattern,
@@ -30,5 +54,22 @@ from .targets import (
     StayTarget as StayTarget,
     TerminateTarget as TerminateTarget,
 )
+
+AgentNameConflictError = callboard.groupchat.AgentNameConflictError
+AssistantAgent = callboard.groupchat.AssistantAgent
+ChatResult = callboard.groupchat.ChatResult
+ContextStr = callboard.groupchat.ContextStr
+ContextVariables = callboard.groupchat.ContextVariables
+ConversableAgent = callboard.groupchat.ConversableAgent
+GroupChat = callboard.groupchat.GroupChat
+GroupChatDeclarationError = callboard.groupchat.GroupChatDeclarationError
+GroupChatManager = callboard.groupchat.GroupChatManager
+IOStream = callboard.groupchat.IOStream
+MessageHistoryLimiter = callboard.groupchat.MessageHistoryLimiter
+NoEligibleSpeakerError = callboard.groupchat.NoEligibleSpeakerError
+TransformMessages = callboard.groupchat.TransformMessages
+UndefinedNextAgentError = callboard.groupchat.UndefinedNextAgentError
+UpdateSystemMessage = callboard.groupchat.UpdateSystemMessage
+UserProxyAgent = callboard.groupchat.UserProxyAgent
 
 __all__: list[str]

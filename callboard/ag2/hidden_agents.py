@@ -18,16 +18,15 @@ from callboard.groupchat.context_variables import (
     with_variables,
 )
 from callboard.groupchat.conversable import ConversableAgent
-from callboard.groupchat.errors import HandoffError
+from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
-from callboard.groupchat.handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from callboard.groupchat.messages import Agent, Message, text_of
-from callboard.groupchat.peer import Peer
 from callboard.groupchat.replies import as_text, execute
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
 
+from .handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from .targets import AgentTarget, GroupChatConfig, GroupChatTarget, NestedChatTarget, ReplyResult
 
 EXECUTOR: Final = "_Group_Tool_Executor"
@@ -36,7 +35,7 @@ UNAVAILABLE: Final = "Error: {name} is not available now."
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes:
         text: For the model.
@@ -49,7 +48,7 @@ class CallOutcome:
 
 @dataclass(frozen=True)
 class Abilities:
-    """What an agent of the group can call; it never changes.
+    """Functions and tools that an agent of the group can call; they never change.
 
     Attributes:
         functions: Its functions, by name.
@@ -65,9 +64,9 @@ class Abilities:
 
 
 class GroupToolExecutor(ConversableAgent):
-    """Executes what the agents of a pattern call, one call after the other, and says who is next, where that was decided.
+    """The agent that executes the calls of a pattern's agents, in their order, and says who is next, where that was decided.
 
-    Where several calls name somebody, the last one counts. An agent can call what it was given, and nothing that only
+    Where several calls name a target, the last one counts. An agent can call what it was given, and nothing that only
     others were given; in AG2 everything.
 
     Args:
@@ -114,7 +113,9 @@ class GroupToolExecutor(ConversableAgent):
         if not is_done:
             return CallOutcome(text)
         returned = json.loads(text)
-        # What was recorded in an attempt before has not changed the variables in this one.
+        # An attempt that died after the call has left its record, and not its variables. This one reads the record
+        # instead of calling: without the changes in it, all that follows would go on with the values from before the
+        # call.
         # guard: what a function has changed is changed when its record is read
         take_over(self.context_variables, returned["changes"])
         return CallOutcome(returned["text"], returned["target"])
@@ -130,8 +131,10 @@ async def _answer_calls(
     return answer is not None, answer
 
 
-def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition], everybody: Sequence[Peer]) -> Abilities:
-    """What an agent can call: the functions that it executes, those that its model may call, and who it hands over to.
+def abilities_of(
+    agent: ConversableAgent, transfers: Mapping[str, OnCondition], everybody: Sequence[ConversableAgent]
+) -> Abilities:
+    """Abilities of an agent: the functions that it executes, those that its model may call, and who it hands over to.
 
     Args:
         agent: The agent.
@@ -139,7 +142,7 @@ def abilities_of(agent: Peer, transfers: Mapping[str, OnCondition], everybody: S
         everybody: The agents of the group: what its model knows by its description alone, one of them executes.
     """
     found: dict[str, Callable[..., Any]] = {}
-    for tool in agent.llm_tools:
+    for tool in agent.functions.offered:
         if isinstance(tool, Tool):
             found[tool.name] = _of_tool(tool)
         else:
@@ -171,7 +174,7 @@ def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _returned(value: Any, as_text: Callable[[Any], str], before: Mapping[str, str]) -> dict[str, Any]:
-    """What a function returned and changed, as plain data: on the bus that is recorded."""
+    """The result and the changes of a function, as plain data: on the bus that is recorded."""
     target, text = None, ""
     variables = current_variables()
     if isinstance(value, ChatAgent):
@@ -204,7 +207,7 @@ def helper_for(target: TransitionTarget, parent: str, number: int) -> Conversabl
         number: Of the helper among those of this agent, from 1.
 
     Raises:
-        HandoffError: It needs a helper, and there is none for its class (a ValueError).
+        GroupChatDeclarationError: It needs a helper, and there is none for its class (a ValueError).
     """
     match target:
         case NestedChatTarget(nested_chat_config=config):
@@ -212,7 +215,7 @@ def helper_for(target: TransitionTarget, parent: str, number: int) -> Conversabl
         case GroupChatTarget(group_chat_config=chat):
             kind, answer = "group", _group_chat(chat)
         case _:
-            raise HandoffError(f"There is no helper for a {type(target).__name__}.")
+            raise GroupChatDeclarationError(f"There is no helper for a {type(target).__name__}.")
     helper = ConversableAgent(
         f"{PREFIX}{kind}_{parent}_{number}",
         human_input_mode="NEVER",

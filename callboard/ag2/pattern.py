@@ -11,10 +11,13 @@ from typing import Any, Final, Self, TypeVar
 from callboard.agents.base import twin_of
 from callboard.core.protocol import AgentRuntime
 from callboard.groupchat.context_variables import ContextVariables
-from callboard.groupchat.conversable import ConversableAgent
-from callboard.groupchat.errors import HandoffError
+from callboard.groupchat.conversable import ChatResult, ConversableAgent
+from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import wait_for
-from callboard.groupchat.handoffs import (
+from callboard.groupchat.messages import Agent, Message
+from callboard.groupchat.selection import GroupChatTeam
+
+from .handoffs import (
     HandoffPart,
     OnCondition,
     OnContextCondition,
@@ -22,10 +25,6 @@ from callboard.groupchat.handoffs import (
     check_target,
     not_by_itself,
 )
-from callboard.groupchat.messages import Agent, Message
-from callboard.groupchat.peer import ChatResult, Peer
-from callboard.groupchat.selection import GroupChatTeam
-
 from .hidden_agents import GroupToolExecutor, abilities_of, helper_for
 from .targets import (
     AgentTarget,
@@ -48,7 +47,7 @@ C = TypeVar("C", OnCondition, OnContextCondition)
 
 @dataclass(frozen=True)
 class Given:
-    """What a pattern is made of.
+    """Parts of a pattern.
 
     Attributes:
         initial: Who speaks first.
@@ -56,9 +55,9 @@ class Given:
         user: The user's agent; None: there is none.
         manager_args: For the manager.
         context_variables: What the agents share.
-        after_works: What is done when somebody has spoken, by name, instead of what the agents say themselves.
+        after_works: What is done when an agent has spoken, by name, instead of what the agents say themselves.
         group_after_work: What is done else.
-        hides_transits: Whether nobody sees the calls of tools that hand over.
+        hides_transits: Whether no agent sees the calls of tools that hand over.
     """
 
     initial: ConversableAgent
@@ -73,7 +72,7 @@ class Given:
 
 @dataclass(frozen=True)
 class _Conditions:
-    """What one agent hands over by, with helpers in the places of the targets that need one."""
+    """Conditions of one agent, with helpers in the places of the targets that need one."""
 
     llm: Mapping[str, OnCondition]
     context: Sequence[OnContextCondition]
@@ -96,8 +95,8 @@ def prepare(given: Given, max_rounds: int, users: Sequence[ConversableAgent]) ->
         users: The user's agent, or one for the time of the chat; or none.
 
     Raises:
-        HandoffError: A target is not in the group, or needs a user or a model that is not there, or two tools or functions
-            have one name (a ValueError).
+        GroupChatDeclarationError: A target is not in the group, or needs a user or a model that is not there, or two tools
+            or functions have one name (a ValueError).
     """
     helpers: list[ConversableAgent] = []
     owners = [*given.agents, *([] if given.user is None else [given.user])]
@@ -126,24 +125,24 @@ def _take_part(manager: PatternManager, given: Given, conditions: Mapping[str, _
     tools = (name for one in conditions.values() for name in one.llm)
     hidden = frozenset(tools) if given.hides_transits else frozenset[str]()
     manager.context_variables = given.context_variables
-    for agent in _peers(manager):
+    for agent in _members(manager):
         own = conditions[agent.name] if agent in given.agents else None
         agent.part = HandoffPart({}) if own is None else HandoffPart(own.llm, own.context, hidden)
         agent.context_variables = given.context_variables
 
 
 def release(manager: PatternManager) -> None:
-    """Nobody has a part any more: agents may chat elsewhere."""
-    for agent in _peers(manager):
+    """Take the parts of the agents away: they may chat elsewhere."""
+    for agent in _members(manager):
         agent.part = None
 
 
-def _peers(manager: PatternManager) -> Iterable[Peer]:
-    return (agent for agent in manager.groupchat.agents if isinstance(agent, Peer))
+def _members(manager: PatternManager) -> Iterable[ConversableAgent]:
+    return (agent for agent in manager.groupchat.agents if isinstance(agent, ConversableAgent))
 
 
 def _conditions(agent: ConversableAgent, given: Given, helpers: list[ConversableAgent]) -> _Conditions:
-    """What an agent hands over by; helpers that it needs are added."""
+    """Conditions of an agent; helpers that it needs are added."""
     handoffs, own = agent.handoffs, len(helpers)
 
     def helped(one: C) -> C:
@@ -159,9 +158,11 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
     instead = given.after_works.get(agent.name)
     after = handoffs.after_works if instead is None else [OnContextCondition(instead)]
     tools = {_tool_name(one, number): one for number, one in enumerate(llm, 1)}
-    taken = sorted({*tools} & {*agent.function_map, *(getattr(tool, "name", "") for tool in agent.llm_tools)})
+    taken = sorted(
+        {*tools} & {*agent.function_map, *(getattr(tool, "name", "") for tool in agent.functions.offered)}
+    )
     if taken or len(tools) < len(llm):
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             f"{agent.name!r} has two tools of one name, of which one hands over: {taken or list(tools)}."
         )
     return _Conditions(
@@ -172,7 +173,7 @@ def _conditions(agent: ConversableAgent, given: Given, helpers: list[Conversable
 
 
 def _tool_name(one: OnCondition, number: int) -> str:
-    """What an API takes as the name of a tool, unless the user has given another one."""
+    """The name of a tool that hands over, as an API takes it, unless the user has given one."""
     target = NOT_IN_TOOL_NAMES.sub("_", one.target.normalized_name())[:LONGEST_TARGET]
     return one.llm_function_name or f"transfer_to_{target}_{number}"
 
@@ -197,13 +198,15 @@ def _functions(targets: Iterable[TransitionTarget]) -> dict[str, FunctionTarget]
     found: dict[str, FunctionTarget] = {}
     for target in targets:
         if isinstance(target, FunctionTarget) and found.setdefault(target.fn_name, target).fn != target.fn:
-            raise HandoffError(f"Two functions that decide have the name {target.fn_name!r}: rename one.")
+            raise GroupChatDeclarationError(
+                f"Two functions that decide have the name {target.fn_name!r}: rename one."
+            )
     return found
 
 
 def _check_conditions(given: Given, conditions: Mapping[str, _Conditions], names: Sequence[str]) -> None:
     if given.initial.name not in names:
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             f"The initial agent {given.initial.name!r} has to be one of the agents: {list(names)}."
         )
     if given.group_after_work.needs_agent_wrapper():
@@ -212,13 +215,13 @@ def _check_conditions(given: Given, conditions: Mapping[str, _Conditions], names
     for owner, target in _all_targets(given, conditions):
         strangers = [name for name in target.names() if name not in names]
         if strangers:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"{owner} hands over to {strangers[0]!r}, who has to be one of the agents: {list(names)}."
             )
         if isinstance(target, RevertToUserTarget) and given.user is None:
-            raise HandoffError(f"{owner} hands over to the user: give the pattern a user_agent.")
+            raise GroupChatDeclarationError(f"{owner} hands over to the user: give the pattern a user_agent.")
         if isinstance(target, GroupManagerTarget) and not has_model:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"{owner} lets the group manager choose, who has no model: give the pattern "
                 "group_manager_args={'llm_config': ...}."
             )
@@ -234,7 +237,7 @@ def _all_targets(
 
 
 def temporary_user() -> ConversableAgent:
-    """Somebody who says the first message where there is no user; a person answers for it."""
+    """An agent that says the first message where there is no user; a person answers for it."""
     return ConversableAgent(TEMPORARY_USER, human_input_mode="ALWAYS", description="The user.")
 
 
@@ -252,13 +255,14 @@ class Pattern:
         user_agent: The user's agent.
         group_manager_args: For the GroupChatManager, such as "llm_config" and "is_termination_msg".
         context_variables: What the agents share, as it is in the beginning.
-        group_after_work: Who is next, where an agent hands over to nobody and has nothing to do after work; None: the chat
+        group_after_work: Who is next, where an agent hands over to none and has nothing to do after work; None: the chat
             is over.
         exclude_transit_message: Whether no agent sees the calls of tools that hand over.
         summary_method: See `ConversableAgent.a_initiate_chat`.
 
     Raises:
-        HandoffError: `group_after_work` is no target, or an agent no ConversableAgent (a TypeError and a ValueError).
+        GroupChatDeclarationError: `group_after_work` is no target, or an agent no ConversableAgent (a TypeError and a
+            ValueError).
     """
 
     def __init__(
@@ -295,7 +299,7 @@ class Pattern:
         return [*self.members, *([] if self.user_agent is None else [self.user_agent])]
 
     def after_works(self) -> Mapping[str, TransitionTarget]:
-        """What takes the place of what agents do after work, by their names; here: nothing does."""
+        """Targets in the place of what agents do after work, by their names; here: none."""
         return {}
 
     def manager_args(self) -> Mapping[str, Any]:
@@ -323,7 +327,7 @@ class Pattern:
             **options: See BaseGroupChat.
 
         Raises:
-            HandoffError: See `prepare_group_chat` (a ValueError).
+            GroupChatDeclarationError: See `prepare_group_chat` (a ValueError).
         """
         named = {} if name is None else {"name": name}
         users = [] if self.user_agent is None else [self.user_agent]
@@ -343,11 +347,11 @@ class Pattern:
         """Let them chat in this process; see `a_initiate_group_chat`."""
         busy = next((agent.name for agent in self.everybody() if agent.part is not None), None)
         if busy is not None:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"{busy!r} is in a group chat that is under way: chats side by side are runs, which copy the agents "
                 "(a_run_group_chat)."
             )
-        # What nobody has said by name, the user has: also when a chat goes on from the messages of an earlier one.
+        # A message without a name is the user's: also when a chat goes on from the messages of an earlier one.
         user = TEMPORARY_USER if self.user_agent is None else self.user_agent.name
         given = [{**one, "name": one.get("name") or user} for one in _messages(messages)]
         manager, starter = self.prepare_group_chat(max_rounds, given)
@@ -375,8 +379,8 @@ class Pattern:
             messages: How it begins.
 
         Raises:
-            HandoffError: A target is not in the group, or the first message is of somebody who is not, or a user or a model
-                is missing (a ValueError).
+            GroupChatDeclarationError: A target is not in the group, or the first message is of somebody who is not, or a
+                user or a model is missing (a ValueError).
         """
         users = [self.user_agent] if self.user_agent is not None else []
         if not users and any((one.get("name") or TEMPORARY_USER) == TEMPORARY_USER for one in messages):
@@ -388,7 +392,7 @@ class Pattern:
         found = manager.groupchat.agent_by_name(name)
         if not isinstance(found, ConversableAgent):
             release(manager)
-            raise HandoffError(f"The first message is of {name!r}, who is not in the group.")
+            raise GroupChatDeclarationError(f"The first message is of {name!r}, who is not in the group.")
         return manager, found
 
     def for_conversation(self) -> Self:
@@ -405,7 +409,9 @@ class Pattern:
     def _given(self, named: Mapping[str, Any]) -> Given:
         args = {**self.manager_args(), **named}
         if "groupchat" in args:
-            raise HandoffError("'groupchat' can't be in group_manager_args: the pattern makes it.")
+            raise GroupChatDeclarationError(
+                "'groupchat' can't be in group_manager_args: the pattern makes it."
+            )
         return Given(
             initial=self.initial_agent,
             agents=self.members,
@@ -419,7 +425,7 @@ class Pattern:
 
 
 class DefaultPattern(Pattern):
-    """What the agents hand over by decides alone."""
+    """A pattern in which the handoffs of the agents decide alone."""
 
 
 def _messages(given: Sequence[Message] | str) -> list[Message]:
@@ -427,14 +433,14 @@ def _messages(given: Sequence[Message] | str) -> list[Message]:
         [{"role": "user", "content": given}] if isinstance(given, str) else [dict(one) for one in given]
     )
     if not messages:
-        raise HandoffError("A group chat begins with a message: there is none.")
+        raise GroupChatDeclarationError("A group chat begins with a message: there is none.")
     return messages
 
 
 def _check_agents(agents: Sequence[object]) -> None:
     for agent in agents:
         if not isinstance(agent, ConversableAgent):
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"A pattern is made of ConversableAgents, and not of a {type(agent).__name__}. Other chat agents hand over "
                 "in teams: Swarm, or GraphFlow."
             )
@@ -471,7 +477,7 @@ class RandomPattern(Pattern):
 
 
 class AutoPattern(Pattern):
-    """Where an agent hands over to nobody, the manager's model chooses who is next, by what the agents' descriptions say.
+    """Where an agent does not hand over, the manager's model chooses who is next, by what the agents' descriptions say.
 
     Args:
         initial_agent: As for Pattern.
@@ -511,13 +517,13 @@ class AutoPattern(Pattern):
         """For the manager, with a model.
 
         Raises:
-            HandoffError: Nobody has one (a ValueError).
+            GroupChatDeclarationError: No agent has one (a ValueError).
         """
         if self.group_manager_args.get("llm_config"):
             return self.group_manager_args
         client = next((agent.client for agent in self.members if agent.client is not None), None)
         if client is None:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 "AutoPattern needs a model that chooses: group_manager_args={'llm_config': ...}, or one of an agent."
             )
         return {**self.group_manager_args, "llm_config": client}
@@ -575,11 +581,11 @@ async def a_initiate_group_chat(
         What came of it, the context variables, and who spoke last.
 
     Raises:
-        HandoffError: The pattern can't be, an agent is in a group chat that is under way, or the first message is of
-            somebody who is not in the group (a ValueError).
+        GroupChatDeclarationError: The pattern can't be, an agent is in a group chat that is under way, or the first message
+            is of somebody who is not in the group (a ValueError).
     """
     if not isinstance(pattern, Pattern):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             f"A {type(pattern).__name__} is no pattern: write DefaultPattern(initial_agent, agents), or another one."
         )
     return await pattern.chat(messages, max_rounds, silent=silent)

@@ -30,7 +30,7 @@ def run_group_chat(
 
     With a `runtime` the run is on the bus, and this runtime hosts the agents, under the `name` of the team: those that it
     hosts already stay. For processes of their own, give `run` what `Pattern.team` makes. Without a `user_agent` in the
-    pattern nobody answers for the user.
+    pattern there is no answer for the user.
 
     Args:
         pattern: Who takes part, and how they hand over.
@@ -40,9 +40,9 @@ def run_group_chat(
             pattern, where it is not a `conversation` or a `previous_run` that goes on with its own, and more of these.
 
     Raises:
-        HandoffError: The pattern can't be (a ValueError).
-        ContextVariableError: A context variable is no plain data (a ValueError).
-        RunDeclarationError: There is no message, or an option is not for patterns (a ValueError).
+        GroupChatDeclarationError: The pattern can't be (a ValueError).
+        RunDeclarationError: There is no message, a context variable is no plain data, or an option is not for patterns
+            (a ValueError).
         LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
     """
     team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)

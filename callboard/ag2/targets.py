@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NoReturn
 
-from callboard.groupchat.conditions import ContextStr
-from callboard.groupchat.context_variables import ContextVariables
-from callboard.groupchat.errors import HandoffError
-from callboard.groupchat.handoffs import (
+from callboard.groupchat.context_variables import ContextStr, ContextVariables
+from callboard.groupchat.errors import GroupChatDeclarationError
+from callboard.groupchat.messages import Agent, Message, names_of
+
+from .handoffs import (
     SpeakerSelectionResult,
     TransitionTarget,
     Whereabouts,
@@ -19,7 +20,6 @@ from callboard.groupchat.handoffs import (
     check_variables,
     not_by_itself,
 )
-from callboard.groupchat.messages import Agent, Message, names_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class AgentTarget(AgentNameTarget):
         agent: The agent.
 
     Raises:
-        HandoffError: It is none (a TypeError and a ValueError).
+        GroupChatDeclarationError: It is none (a TypeError and a ValueError).
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -79,7 +79,7 @@ class RandomAgentTarget(TransitionTarget):
         agents: These.
 
     Raises:
-        HandoffError: One is no agent (a TypeError and a ValueError).
+        GroupChatDeclarationError: One is no agent (a TypeError and a ValueError).
     """
 
     kind: ClassVar[str] = "random"
@@ -126,7 +126,7 @@ class RandomAgentTarget(TransitionTarget):
 def _check_agents(agents: Sequence[object]) -> None:
     for agent in agents:
         if not isinstance(agent, Agent):
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"A {type(agent).__name__} is no agent: give the agent itself, or AgentNameTarget('name')."
             )
 
@@ -160,7 +160,7 @@ class TerminateTarget(TransitionTarget):
     kind: ClassVar[str] = "terminate"
 
     def resolve(self, at: Whereabouts) -> SpeakerSelectionResult:
-        """Nobody."""
+        """No agent."""
         return SpeakerSelectionResult(terminate=True)
 
     def display_name(self) -> str:
@@ -185,10 +185,10 @@ class RevertToUserTarget(TransitionTarget):
         """The user's agent.
 
         Raises:
-            HandoffError: The pattern has none (a ValueError).
+            GroupChatDeclarationError: The pattern has none (a ValueError).
         """
         if at.user is None:
-            raise HandoffError("RevertToUserTarget needs a user: give the pattern a user_agent.")
+            raise GroupChatDeclarationError("RevertToUserTarget needs a user: give the pattern a user_agent.")
         return SpeakerSelectionResult(agent_name=at.user)
 
     def display_name(self) -> str:
@@ -229,7 +229,7 @@ FILLED: Final = "is_filled"
 
 
 class GroupManagerSelectionMessage(ABC):
-    """What the manager's model is told last when it chooses; ``{agentlist}`` is replaced by the names."""
+    """The last message to the manager's model when it chooses; ``{agentlist}`` is replaced by the names."""
 
     @abstractmethod
     def get_message(self, context_variables: Mapping[str, Any]) -> str:
@@ -300,7 +300,7 @@ class GroupManagerTarget(TransitionTarget):
         """As plain data.
 
         Raises:
-            HandoffError: Its message is of a class of your own (a ValueError).
+            GroupChatDeclarationError: Its message is of a class of your own (a ValueError).
         """
         match self.selection_message:
             case None:
@@ -310,14 +310,16 @@ class GroupManagerTarget(TransitionTarget):
             case GroupManagerSelectionMessageContextStr(context_str_template=text):
                 return {**super().dump(), "message": text, FILLED: True}
             case other:
-                raise HandoffError(f"A {type(other).__name__} can't travel in a message: use a text.")
+                raise GroupChatDeclarationError(
+                    f"A {type(other).__name__} can't travel in a message: use a text."
+                )
 
     __str__ = TransitionTarget.__str__
 
 
 @dataclass(frozen=True)
 class FunctionTargetMessage:
-    """What a function tells an agent.
+    """A message of a function to an agent.
 
     Args:
         content: The text.
@@ -330,7 +332,7 @@ class FunctionTargetMessage:
 
 @dataclass(frozen=True)
 class FunctionTargetResult:
-    """What a function decides.
+    """The decision of a function.
 
     Args:
         messages: What it tells agents: messages, or a text for the agent who is next (else for the one who hands over).
@@ -338,7 +340,7 @@ class FunctionTargetResult:
         target: Who is next.
 
     Raises:
-        HandoffError: One of them is of another kind (a TypeError and a ValueError).
+        GroupChatDeclarationError: One of them is of another kind (a TypeError and a ValueError).
     """
 
     messages: Sequence[FunctionTargetMessage] | str | None = None
@@ -353,7 +355,7 @@ class FunctionTargetResult:
         if told is None or isinstance(told, str):
             return
         if not isinstance(told, Sequence) or not all(isinstance(one, FunctionTargetMessage) for one in told):
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 "The messages of a FunctionTargetResult are a text, or a list of FunctionTargetMessage(text, agent)."
             )
 
@@ -370,7 +372,7 @@ class FunctionTarget(TransitionTarget):
         incoming_fn: The function. Its name is that of the target: no two functions of a group have one name.
 
     Raises:
-        HandoffError: It is no function (a ValueError).
+        GroupChatDeclarationError: It is no function (a ValueError).
     """
 
     kind: ClassVar[str] = "function"
@@ -380,7 +382,7 @@ class FunctionTarget(TransitionTarget):
 
     def __init__(self, incoming_fn: Callable[..., Any]) -> None:
         if not callable(incoming_fn):
-            raise HandoffError("FunctionTarget is made of a function.")
+            raise GroupChatDeclarationError("FunctionTarget is made of a function.")
         object.__setattr__(self, "fn", incoming_fn)
         object.__setattr__(self, "fn_name", getattr(incoming_fn, "__name__", type(incoming_fn).__name__))
 
@@ -388,9 +390,9 @@ class FunctionTarget(TransitionTarget):
         """Its function is called instead.
 
         Raises:
-            HandoffError: Always (a ValueError).
+            GroupChatDeclarationError: Always (a ValueError).
         """
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             f"The function {self.fn_name!r} decided for another function: let it name an agent."
         )
 
@@ -412,7 +414,7 @@ class _ChatTarget(TransitionTarget):
         """A helper agent takes its place before.
 
         Raises:
-            HandoffError: It was given elsewhere (a ValueError).
+            GroupChatDeclarationError: It was given elsewhere (a ValueError).
         """
         raise not_by_itself(self)
 
@@ -424,7 +426,7 @@ class _ChatTarget(TransitionTarget):
         """Not possible.
 
         Raises:
-            HandoffError: Always (a ValueError).
+            GroupChatDeclarationError: Always (a ValueError).
         """
         raise not_by_itself(self)
 
@@ -433,7 +435,7 @@ class _ChatTarget(TransitionTarget):
 class NestedChatTarget(_ChatTarget):
     """Chats one after the other; the summary of the last one is said in the group.
 
-    Each takes place between copies of its agents, so that chats side by side never mix; nobody remembers it afterwards.
+    Each takes place between copies of its agents, so that chats side by side never mix; no agent remembers it afterwards.
 
     Args:
         nested_chat_config: "chat_queue" with the chats. Each has "recipient", and may have "sender" (else the helper),
@@ -443,7 +445,8 @@ class NestedChatTarget(_ChatTarget):
             "config" is passed to functions.
 
     Raises:
-        HandoffError: There is no such queue, or a chat has no agent as its recipient (a TypeError and a ValueError).
+        GroupChatDeclarationError: There is no such queue, or a chat has no agent as its recipient (a TypeError and a
+            ValueError).
     """
 
     kind: ClassVar[str] = "nested_chat"
@@ -454,11 +457,13 @@ class NestedChatTarget(_ChatTarget):
         config: Any = self.nested_chat_config
         queue = config.get("chat_queue") if isinstance(config, Mapping) else None
         if not isinstance(queue, list | tuple) or not all(isinstance(chat, Mapping) for chat in queue):
-            raise HandoffError("NestedChatTarget needs its chats: {'chat_queue': [{'recipient': agent}]}.")
+            raise GroupChatDeclarationError(
+                "NestedChatTarget needs its chats: {'chat_queue': [{'recipient': agent}]}."
+            )
         for number, chat in enumerate(queue, 1):
             people = [chat.get("recipient"), *([] if chat.get("sender") is None else [chat["sender"]])]
             if not all(isinstance(one, Agent) for one in people):
-                raise HandoffError(
+                raise GroupChatDeclarationError(
                     f"Chat {number} of a NestedChatTarget needs agents: {{'recipient': agent}}."
                 )
 
@@ -484,7 +489,7 @@ class GroupChatConfig:
         max_rounds: How many messages it has at most.
 
     Raises:
-        HandoffError: The pattern is none, or there is no message (a TypeError and a ValueError).
+        GroupChatDeclarationError: The pattern is none, or there is no message (a TypeError and a ValueError).
     """
 
     pattern: Any  # a Pattern, which builds on targets
@@ -493,9 +498,11 @@ class GroupChatConfig:
 
     def __post_init__(self) -> None:
         if not hasattr(self.pattern, "for_conversation") or isinstance(self.pattern, Agent):
-            raise HandoffError(f"A GroupChatConfig needs a pattern, and no {type(self.pattern).__name__}.")
+            raise GroupChatDeclarationError(
+                f"A GroupChatConfig needs a pattern, and no {type(self.pattern).__name__}."
+            )
         if not isinstance(self.messages, str) and not self.messages:
-            raise HandoffError("A group chat begins with a message: there is none.")
+            raise GroupChatDeclarationError("A group chat begins with a message: there is none.")
 
 
 @dataclass(frozen=True)
@@ -524,7 +531,7 @@ class GroupChatTarget(_ChatTarget):
 
 @dataclass(frozen=True)
 class ReplyResult:
-    """What a function of an agent returns: an answer for the model, and perhaps who is next and what changes.
+    """The result of an agent's function: an answer for the model, and perhaps who is next and what changes.
 
     Args:
         message: The answer.
@@ -532,8 +539,8 @@ class ReplyResult:
         context_variables: Variables that change.
 
     Raises:
-        HandoffError: The message is no text, the target none, or the variables no mapping (a TypeError and a ValueError).
-            The model that called the function is told so.
+        GroupChatDeclarationError: The message is no text, the target none, or the variables no mapping (a TypeError and a
+            ValueError). The model that called the function is told so.
     """
 
     message: str
@@ -542,7 +549,7 @@ class ReplyResult:
 
     def __post_init__(self) -> None:
         if not isinstance(self.message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"The message of a ReplyResult is a text, and no {type(self.message).__name__}: str(...) makes one."
             )
         if self.target is not None:
@@ -566,7 +573,7 @@ def load_target(data: Mapping[str, Any], functions: Mapping[str, FunctionTarget]
         functions: The functions that are known, by name; no other is called.
 
     Raises:
-        HandoffError: It is none (a ValueError).
+        GroupChatDeclarationError: It is none (a ValueError).
     """
     match data:
         case {"kind": AgentNameTarget.kind, "agent_name": str(name)}:
@@ -583,11 +590,11 @@ def load_target(data: Mapping[str, Any], functions: Mapping[str, FunctionTarget]
         case {"kind": FunctionTarget.kind, "name": str(name)} if name in functions:
             return functions[name]
         case {"kind": FunctionTarget.kind, "name": str(name)}:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"The function {name!r} is no target of a condition of this group: give it to an OnCondition, an "
                 "OnContextCondition or an after-work of an agent."
             )
         case {"kind": str(kind)} if kind in PLAIN:
             return PLAIN[kind]()
         case _:
-            raise HandoffError(f"This is no target: {data!r:.80}.")
+            raise GroupChatDeclarationError(f"This is no target: {data!r:.80}.")

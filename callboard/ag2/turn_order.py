@@ -7,25 +7,10 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from callboard.groupchat.conditions import Known
 from callboard.groupchat.context_variables import ContextVariables, changes, snapshot, take_over
-from callboard.groupchat.errors import (
-    HandoffError,
-    MessageError,
-    NoEligibleSpeakerError,
-    SpeakerSelectionError,
-)
+from callboard.groupchat.errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from callboard.groupchat.events import value_of
-from callboard.groupchat.group import SelectionContext
 from callboard.groupchat.group_chat import GroupChat, Selector
-from callboard.groupchat.handoffs import (
-    NEXT_TARGET,
-    OnContextCondition,
-    SpeakerSelectionResult,
-    TransitionTarget,
-    Whereabouts,
-    is_met,
-)
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import (
     Agent,
@@ -36,25 +21,36 @@ from callboard.groupchat.messages import (
     is_for,
     is_note,
     text_of,
+    unsent,
 )
 from callboard.groupchat.selection import ThreadSelection
+from callboard.groupchat.transitions import SelectionContext
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
+from .conditions import Known
+from .handoffs import (
+    NEXT_TARGET,
+    OnContextCondition,
+    SpeakerSelectionResult,
+    TransitionTarget,
+    Whereabouts,
+    is_met,
+)
 from .hidden_agents import EXECUTOR
 from .targets import AgentNameTarget, FunctionTarget, FunctionTargetResult, RevertToUserTarget, load_target
 
 
 @dataclass(frozen=True)
 class PatternPlan:
-    """What the rule has to know of a pattern; the same for all its chats.
+    """A pattern, as far as the rule needs it; the same for all its chats.
 
     Attributes:
         initial: Who speaks first.
         agents: Who takes part, the helpers included; not the user, and not the executor.
         user: The user's agent; None: there is none.
-        after_works: What is done when somebody has spoken, by name.
+        after_works: What is done when an agent has spoken, by name.
         group_after_work: What is done else.
         functions: The functions that may decide, by name.
     """
@@ -69,14 +65,14 @@ class PatternPlan:
 
 @dataclass(frozen=True)
 class Speaks:
-    """Somebody speaks."""
+    """A step: an agent speaks."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class HandsOver:
-    """Somebody hands over.
+    """A step: an agent hands over.
 
     Attributes:
         target: To whom.
@@ -113,8 +109,7 @@ def next_step(plan: PatternPlan, at: Situation) -> Speaks | HandsOver:
     met. 7. What the group does after work.
 
     Raises:
-        SpeakerSelectionError: Nobody of the group has spoken (a ValueError).
-        HandoffError: What a function named is no target (a ValueError).
+        GroupChatDeclarationError: No agent of the group has spoken, or a function named no target (a ValueError).
     """
     last = at.messages[-1] if at.messages else {}
     if not at.has_begun:
@@ -140,7 +135,7 @@ def _last_agent(plan: PatternPlan, messages: Sequence[Message]) -> str:
         name = message.get("name")
         if name in plan.agents:
             return str(name)
-    raise SpeakerSelectionError("Nobody of the group has spoken, and so nobody can go on.")
+    raise GroupChatDeclarationError("Nobody of the group has spoken, and so nobody can go on.")
 
 
 def _after_work(plan: PatternPlan, at: Situation, current: str) -> TransitionTarget:
@@ -168,7 +163,7 @@ async def decide(
         Who is next, and what is told to whom.
 
     Raises:
-        HandoffError: It returned something else than a FunctionTargetResult with a target (a ValueError).
+        GroupChatDeclarationError: It returned something else than a FunctionTargetResult with a target (a ValueError).
     """
     said = text_of(messages[-1].get("content")) if messages else ""
     step = NumberedStep.begin(f"target:{target.fn_name}")
@@ -177,7 +172,7 @@ async def decide(
         before = snapshot(at.context_variables)
         result = await value_of(target.fn(said, at.context_variables))
         if not isinstance(result, FunctionTargetResult) or result.target is None:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 f"The function {target.fn_name!r} has to return a FunctionTargetResult with a target."
             )
         at.context_variables.update(result.context_variables or {})
@@ -185,6 +180,7 @@ async def decide(
         return {"target": result.target.dump(), "told": _told(result, at), "changes": changed}
 
     decided = await (call() if step is None else step.run(call))
+    # As for functions that agents call: the record of a dead attempt is read, and the manager's variables are as before it.
     # guard: what a function that decides has changed is changed when its record is read
     take_over(at.context_variables, decided["changes"])
     notes = [Note(to, _message(target.fn_name, content)) for to, content in decided["told"]]
@@ -211,7 +207,7 @@ def _message(function: str, content: str) -> Message:
 
 @dataclass(frozen=True)
 class NoHelpers:
-    """Neither a model nor a person chooses somebody who is hidden.
+    """Neither a model nor a person chooses a hidden agent.
 
     Attributes:
         names: Who may be chosen.
@@ -249,7 +245,7 @@ class PatternChat(GroupChat):
 
         Raises:
             NoEligibleSpeakerError: The chat is over.
-            SpeakerSelectionError: The target is not in the group (a ValueError).
+            GroupChatDeclarationError: The target is not in the group (a ValueError).
         """
         at = Situation(self.messages, last_speaker.name, self.has_begun, self.context_variables)
         step = next_step(self.plan, at)
@@ -276,11 +272,11 @@ class PatternChat(GroupChat):
     def _named(self, name: str) -> Agent:
         agent = self.agent_by_name(name)
         if agent is None:
-            raise SpeakerSelectionError(f"The target {name!r} is not in the group: {self.agent_names}.")
+            raise GroupChatDeclarationError(f"The target {name!r} is not in the group: {self.agent_names}.")
         return agent
 
     def take_notes(self) -> list[Note]:
-        """What is told to members alone since the last time."""
+        """Notes for single members since the last time."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -297,7 +293,7 @@ BASE: Final = "base_variables"
 
 
 class PatternSelection(ThreadSelection):
-    """Chooses by the rule of patterns, in a conversation on the bus.
+    """Choice of speakers by the rule of patterns, in a conversation on the bus.
 
     The context variables are those of the declaration, or of a state that was loaded, changed as the messages of the thread
     say. What a function of a target has changed, and what it tells members, the manager says.
@@ -316,6 +312,7 @@ class PatternSelection(ThreadSelection):
 
     def hear(self, said: BaseChatMessage) -> Agent | None:
         """A message becomes one of the group chat, and what it changes is changed."""
+        # The members may be in other processes: a change reaches the manager by the message alone, before its rule looks.
         # guard: a manager knows what the messages of its thread have changed
         take_over(self._pattern.context_variables, said.metadata)
         return None if is_note(said) else super().hear(said)
@@ -343,10 +340,10 @@ class PatternSelection(ThreadSelection):
         return Choice(choice.speakers, said=[*choice.said, *said], stop=choice.stop)
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task that can't be read, or whose metadata can't.
+        """Refuse a task that can't be read, or whose metadata can't.
 
         Raises:
-            MessageError: It is one (a ValueError).
+            GroupChatDeclarationError: It is one (a ValueError).
         """
         await super().check(messages, floor)
         for message in messages or ():
@@ -354,7 +351,9 @@ class PatternSelection(ThreadSelection):
                 take_over(ContextVariables(), message.metadata)
                 is_for(floor.team, message)
             except (TypeError, ValueError, RecursionError) as error:
-                raise MessageError(message.source, f"its metadata can't be read: {error}") from error
+                raise GroupChatDeclarationError(
+                    f"{unsent(message.source)} its metadata can't be read: {error}"
+                ) from error
 
     async def reset(self) -> None:
         """Nothing was said."""

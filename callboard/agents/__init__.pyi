@@ -13,7 +13,7 @@ from .code_executor import (
     ApprovalResponse as ApprovalResponse,
     CodeExecutorAgent as CodeExecutorAgent,
 )
-from .errors import AgentError as AgentError, AgentNameError as AgentNameError, TaskError as TaskError
+from .errors import AgentError as AgentError, AgentSettingError as AgentSettingError, TaskError as TaskError
 from .guardrails import (
     Asks as Asks,
     Changed as Changed,
@@ -33,7 +33,7 @@ from .message_filter import (
     MessageFilterConfig as MessageFilterConfig,
     PerSourceFilter as PerSourceFilter,
 )
-from .runner_tool import AgentTool as AgentTool, TaskRunnerTool as TaskRunnerTool, TeamTool as TeamTool
+from .runner_tool import AgentTool as AgentTool, TeamTool as TeamTool
 from .society_of_mind import SocietyOfMindAgent as SocietyOfMindAgent
 from .user_proxy import UserProxyAgent as UserProxyAgent
 

@@ -40,10 +40,10 @@ from callboard.tools.workbench import Workbench
 
 from .base import BaseChatAgent, Response, Said, response_of
 from .draft import Draft
-from .errors import AssistantSettingError, NotAMemoryError
+from .errors import AgentSettingError
 from .guardrails import Asks, Decision, Guardrail, GuardrailChain, decided_by_person
 from .handoff import Handoff
-from .turn import Setup, ToolCallSummaryFormatter, Turn, by_format
+from .turn import AssistantTurn, Setup, ToolCallSummaryFormatter, by_format
 
 __all__ = []
 
@@ -236,11 +236,11 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             bus the question waits for its answer without a process; elsewhere it is as the team says.
 
     Raises:
-        AgentNameError: The name is no identifier (a ValueError).
-        AssistantSettingError: Something does not fit together, or the model can't do it (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
-        NotAMemoryError: `memory` is no list of memories (a TypeError).
-        NotAModelClientError: `model_client` is none (a TypeError).
+        AgentSettingError: The name is no identifier (a ValueError).
+        AgentSettingError: Something does not fit together, or the model can't do it (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
+        AgentSettingError: `memory` is no list of memories (a TypeError).
+        BadRequestError: `model_client` is none (a TypeError).
     """
 
     component_config_schema = AssistantAgentConfig
@@ -275,7 +275,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
     ) -> None:
         super().__init__(name, description)
         if max_tool_iterations < 1:
-            raise AssistantSettingError(
+            raise AgentSettingError(
                 f"Maximum number of tool iterations must be greater than or equal to 1, got {max_tool_iterations}"
             )
         client = recorded(model_client)
@@ -310,7 +310,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
 
     @property
     def model_context(self) -> ChatCompletionContext:
-        """What it remembers of its conversation."""
+        """Its memory of the conversation."""
         return self._model_context
 
     @property
@@ -343,7 +343,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
         self._draft = draft = Draft(self.name, self._model_context)
         async with draft:
             guardrails = GuardrailChain(setup.guardrails, self.on_guardrail_asks)
-            turn = Turn(setup, guardrails, draft, messages, token)
+            turn = AssistantTurn(setup, guardrails, draft, messages, token)
             async with aclosing(turn.run()) as items:
                 async for item in items:
                     yield item
@@ -360,7 +360,7 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             Passed, or Refused with the person's reason.
 
         Raises:
-            NobodyToAskError: Nobody can be asked (a RuntimeError).
+            UserInputError: No person can be asked (a RuntimeError).
         """
         with asking_by(self._setup.on_input):
             return await decided_by_person(self.name, asks)
@@ -421,7 +421,7 @@ def tools_of(given: Sequence[Tool | Callable[..., Any]] | None, client: ChatComp
     """The tools, with functions made into tools.
 
     Raises:
-        AssistantSettingError: The model can't call tools, or something is no tool (a ValueError).
+        AgentSettingError: The model can't call tools, or something is no tool (a ValueError).
     """
     if given is None:
         return []
@@ -433,7 +433,7 @@ def _tool(given: Any) -> Tool:
     if isinstance(given, Tool):
         return given
     if not callable(given):
-        raise AssistantSettingError(f"Unsupported tool type: {type(given)}")
+        raise AgentSettingError(f"Unsupported tool type: {type(given)}")
     return FunctionTool(given)
 
 
@@ -443,7 +443,7 @@ def handoffs_of(
     """The handoffs by the names of their tools.
 
     Raises:
-        AssistantSettingError: The model can't call tools, something is no handoff, or names are not unique (a ValueError).
+        AgentSettingError: The model can't call tools, something is no handoff, or names are not unique (a ValueError).
     """
     if given is None:
         return {}
@@ -451,11 +451,11 @@ def handoffs_of(
     handoffs = [_handoff(one) for one in given]
     names = [handoff.name for handoff in handoffs]
     if len(names) != len(set(names)):
-        raise AssistantSettingError(f"Handoff names must be unique: {names}")
+        raise AgentSettingError(f"Handoff names must be unique: {names}")
     taken = {tool.name for tool in tools}
     for handoff in handoffs:
         if handoff.name in taken or handoff.target in taken:
-            raise AssistantSettingError(
+            raise AgentSettingError(
                 f"Handoff names must be unique from tool names: {handoff.name!r} or its target {handoff.target!r} is a tool"
             )
     return dict(zip(names, handoffs, strict=True))
@@ -465,7 +465,7 @@ def _handoff(given: Any) -> Handoff:
     if isinstance(given, str):
         return Handoff(target=given)
     if not isinstance(given, Handoff):
-        raise AssistantSettingError(f"Unsupported handoff type: {type(given)}")
+        raise AgentSettingError(f"Unsupported handoff type: {type(given)}")
     return given
 
 
@@ -475,11 +475,11 @@ def workbenches_of(
     """The workbenches, the last of which has the handoffs.
 
     Raises:
-        AssistantSettingError: There are tools beside them (a ValueError).
-        DuplicateToolError: Two tools have one name (a ValueError).
+        AgentSettingError: There are tools beside them (a ValueError).
+        ToolDeclarationError: Two tools have one name (a ValueError).
     """
     if given is not None and tools:
-        raise AssistantSettingError("Tools cannot be used with a workbench.")
+        raise AgentSettingError("Tools cannot be used with a workbench.")
     if given is None:
         given = StaticStreamWorkbench(tools)
     benches = (given,) if isinstance(given, Workbench) else tuple(given)
@@ -490,13 +490,13 @@ def memories_of(given: Sequence[Memory] | None) -> tuple[Memory, ...]:
     """The memories.
 
     Raises:
-        NotAMemoryError: It is no list of memories (a TypeError).
+        AgentSettingError: It is no list of memories (a TypeError).
     """
     if given is None:
         return ()
     found: Any = given
     if not isinstance(found, list | tuple) or not all(isinstance(one, Memory) for one in found):
-        raise NotAMemoryError(str(type(found)))
+        raise AgentSettingError(f"Expected a list of Memory, or None, got {type(found)}")
     return tuple(found)
 
 
@@ -504,11 +504,11 @@ def guardrails_of(given: Sequence[Guardrail]) -> tuple[Guardrail, ...]:
     """The guardrails.
 
     Raises:
-        AssistantSettingError: Something else is among them (a ValueError).
+        AgentSettingError: Something else is among them (a ValueError).
     """
     for one in given:
         if not isinstance(one, Guardrail):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise AssistantSettingError(
+            raise AgentSettingError(
                 f"{one!r} is no Guardrail: put it into a TaskGuardrail, a CallGuardrail or an AnswerGuardrail."
             )
     return tuple(given)
@@ -518,7 +518,7 @@ def outcomes_of(tools: Sequence[Tool], given: Mapping[str, IfUnknown] | None) ->
     """By name of a tool, what to do when its outcome is unknown.
 
     Raises:
-        AssistantSettingError: One is to be called again with its key, and takes none (a ValueError).
+        AgentSettingError: One is to be called again with its key, and takes none (a ValueError).
     """
     found: dict[str, IfUnknown] = {}
     for tool in tools:
@@ -531,7 +531,7 @@ def outcomes_of(tools: Sequence[Tool], given: Mapping[str, IfUnknown] | None) ->
             and isinstance(tool, FunctionTool)
             and not tool.takes_key
         ):
-            raise AssistantSettingError(
+            raise AgentSettingError(
                 f"{tool.name} is to be called again with its key, but has no parameter 'idempotency_key: str'."
             )
     return found
@@ -548,12 +548,12 @@ def approvals_of(
         is_all: Whether it has no others.
 
     Raises:
-        AssistantSettingError: There is no tool of a name (a ValueError).
+        AgentSettingError: There is no tool of a name (a ValueError).
     """
     for name in given or ():
         # guard: a slip in a name does not let calls pass that a person has to allow
         if is_all and name not in names:
-            raise AssistantSettingError(
+            raise AgentSettingError(
                 f"needs_approval names {name!r}, which is none of the tools. {did_you_mean(name, names)}"
             )
     return dict(given or {})
@@ -561,4 +561,4 @@ def approvals_of(
 
 def _check_calls(client: ChatCompletionClient, need: str) -> None:
     if client.model_info["function_calling"] is False:
-        raise AssistantSettingError(f"The model does not support function calling{need}.")
+        raise AgentSettingError(f"The model does not support function calling{need}.")

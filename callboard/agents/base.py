@@ -29,14 +29,14 @@ from callboard.models.recorded import RecordedChatCompletionClient
 from callboard.tools.base import Tool
 from callboard.tools.workbench import Workbench
 
-from .errors import AgentNameError, ConversationError, NoResponseError, NoResultError, TaskError
+from .errors import AgentSettingError, NoResponseError, TaskError, no_response, not_copied, wrong_name
 
 Task: TypeAlias = str | BaseChatMessage | Sequence[BaseChatMessage] | None
 Said: TypeAlias = BaseAgentEvent | BaseChatMessage
 
 
 class TaskResult(BaseModel):
-    """What came of a task.
+    """Result of a task.
 
     Attributes:
         messages: Everything that was said, in its order, without the pieces of streamed texts.
@@ -51,7 +51,7 @@ class TaskResult(BaseModel):
 
 
 class TaskRunner(Protocol):
-    """What carries out tasks: an agent, or a team. It goes on where its last task ended."""
+    """Runner of tasks: an agent, or a team. It goes on where its last task ended."""
 
     async def run(
         self,
@@ -124,13 +124,13 @@ class ChatAgent(ABC, TaskRunner, ComponentBase[BaseModel]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name, which nobody else in a team has."""
+        """Its name, which no other in a team has."""
         ...
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it can do, for those who choose who speaks."""
+        """Its description, for those that choose who speaks."""
         ...
 
     @property
@@ -198,7 +198,7 @@ async def response_of(items: AsyncGenerator[Said | Response, None], name: str) -
         async for item in stream:
             if isinstance(item, Response):
                 return item
-    raise NoResponseError(name)
+    raise no_response(name)
 
 
 async def result_of(items: AsyncGenerator[Said | TaskResult, None], name: str) -> TaskResult:
@@ -217,7 +217,9 @@ async def result_of(items: AsyncGenerator[Said | TaskResult, None], name: str) -
             if isinstance(item, TaskResult):
                 result = item
     if result is None:
-        raise NoResultError(name)
+        raise NoResponseError(
+            f"The team {name!r} ended without a result: its run_stream has to end with a TaskResult."
+        )
     return result
 
 
@@ -229,13 +231,13 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name, which nobody else in a larger team has."""
+        """Its name, which no other in a larger team has."""
         ...
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it can do, for those who choose who speaks."""
+        """Its description, for those that choose who speaks."""
         ...
 
     @abstractmethod
@@ -245,7 +247,7 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
 
     @abstractmethod
     async def pause(self) -> None:
-        """Let nobody begin to speak until `resume`."""
+        """Let no member begin to speak until `resume`."""
         ...
 
     @abstractmethod
@@ -267,7 +269,7 @@ class Team(ABC, TaskRunner, ComponentBase[BaseModel]):
         """A team like this one, for another conversation; its members are copied by their own `for_conversation`.
 
         Raises:
-            ConversationError: Something in it can't be copied (a TypeError).
+            AgentSettingError: Something in it can't be copied (a TypeError).
         """
         return copy_of(self)
 
@@ -283,16 +285,16 @@ class BaseChatAgent(ChatAgent, ABC):
     remembers beside it lasts as long as its process.
 
     Args:
-        name: A Python identifier, which nobody else in its team has.
-        description: What it can do, for those who choose who speaks.
+        name: A Python identifier, which no other in its team has.
+        description: Its description, for those that choose who speaks.
 
     Raises:
-        AgentNameError: The name is none (a ValueError).
+        AgentSettingError: The name is none (a ValueError).
     """
 
     def __init__(self, name: str, description: str) -> None:
         if not name.isidentifier():
-            raise AgentNameError(name)
+            raise wrong_name(name)
         self._name = name
         self._description = description
 
@@ -303,7 +305,7 @@ class BaseChatAgent(ChatAgent, ABC):
 
     @property
     def description(self) -> str:
-        """What it can do."""
+        """Its description."""
         return self._description
 
     @property
@@ -379,7 +381,7 @@ class BaseChatAgent(ChatAgent, ABC):
                 yield item
                 if not isinstance(item, ModelClientStreamingChunkEvent):
                     said.append(item)
-        raise NoResponseError(self.name)
+        raise no_response(self.name)
 
     @abstractmethod
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
@@ -429,7 +431,7 @@ class BaseChatAgent(ChatAgent, ABC):
         Here: a deep copy, which shares model clients, tools, workbenches, memories and code executors with this one.
 
         Raises:
-            ConversationError: Something in it can't be copied (a TypeError).
+            AgentSettingError: Something in it can't be copied (a TypeError).
         """
         return copy_of(self)
 
@@ -445,7 +447,7 @@ class BaseChatAgent(ChatAgent, ABC):
         """
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What `save_state` returns but for the messages that are kept in the list of `keep_context_in`.
+        """Its state but for the messages that are kept in the list of `keep_context_in`.
 
         Returns:
             Plain data; None: nothing. Here: all that `save_state` returns.
@@ -460,14 +462,14 @@ class BaseChatAgent(ChatAgent, ABC):
 T = TypeVar("T")
 
 SHARED: Final = (ChatCompletionClient, Tool, Workbench, Memory, CodeExecutor, AgentRuntime)
-"""What conversations share: it belongs to the process, and holds nothing of one conversation."""
+"""Classes of objects that conversations share: each belongs to the process, and holds nothing of one conversation."""
 
 DEPTH: Final = 4  # how far down in lists and dictionaries these are looked for
 
 
 @runtime_checkable
 class Conversational(Protocol):
-    """What has its own way to be copied for another conversation: an agent, or a team."""
+    """Agent or team that has its own way to be copied for another conversation."""
 
     def for_conversation(self) -> Self:
         """One like this, for another conversation."""
@@ -478,7 +480,7 @@ def twin_of(participant: T) -> T:
     """An agent or team like this one for another conversation: by its own `for_conversation`, else a copy.
 
     Raises:
-        ConversationError: Something in it can't be copied (a TypeError).
+        AgentSettingError: Something in it can't be copied (a TypeError).
     """
     return participant.for_conversation() if isinstance(participant, Conversational) else copy_of(participant)
 
@@ -490,31 +492,36 @@ def copy_of(agent: T) -> T:
     functions, stay methods of these.
 
     Raises:
-        ConversationError: Something in it can't be copied (a TypeError).
+        AgentSettingError: Something in it can't be copied (a TypeError).
     """
     try:
         memo: dict[int, Any] = dict(_known(agent, vars(agent).values(), DEPTH))
         return copy.deepcopy(agent, memo)
-    except ConversationError:
+    except AgentSettingError:
         raise
     except Exception as error:
         name = str(getattr(agent, "name", type(agent).__name__))
-        raise ConversationError(name, type(agent).__name__, f"{type(error).__name__}: {error}") from error
+        raise not_copied(agent, name, f"{type(error).__name__}: {error}") from error
 
 
 def _known(owner: object, values: Iterable[Any], depth: int) -> Iterator[tuple[int, Any]]:
-    """What takes the place of which object in a copy, by the objects' ids."""
+    """The objects that take the place of others in a copy, by the ids of these."""
     for value in values:
         if isinstance(value, SHARED) or (isinstance(value, MethodType) and value.__self__ is not owner):
             yield id(value), value
         elif isinstance(value, Conversational):
             yield id(value), value.for_conversation()
-        elif depth and isinstance(value, ChatCompletionContext):
-            yield from _known(owner, vars(value).values(), depth - 1)
-        elif depth and isinstance(value, Mapping):
-            yield from _known(owner, value.values(), depth - 1)
-        elif depth and isinstance(value, list | tuple | set | frozenset):
-            yield from _known(owner, value, depth - 1)
+        elif depth:
+            yield from _known(owner, _inside(value), depth - 1)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """Objects in a container, or in a model context."""
+    if isinstance(value, ChatCompletionContext):
+        return vars(value).values()
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -529,10 +536,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 async def call(
     function: Callable[..., T] | Callable[..., Awaitable[T]], *args: object, token: CancellationToken | None
 ) -> T:
-    """What a function returns, be it async or not.
+    """The result of a function, be it async or not.
 
     An ordinary one runs in a thread, so that the event loop goes on while it blocks. It can't be stopped from outside: when
-    the token is cancelled nobody waits for it any more.
+    the token is cancelled it is not waited for any more.
 
     Args:
         function: The function.

@@ -33,7 +33,7 @@ from callboard.tools.named_functions import function_at, function_path
 
 from .base import BaseChatAgent, Response, Said, call, copy_of, response_of
 from .draft import Draft, add_heard, fit_for
-from .errors import AgentSettingError, ModelAnswerError
+from .errors import AgentSettingError, NoResponseError
 
 __all__ = []
 
@@ -210,7 +210,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
 
     @property
     def model_context(self) -> ChatCompletionContext:
-        """What its model remembers."""
+        """The messages that its model remembers."""
         return self._model_context
 
     async def on_messages(
@@ -225,7 +225,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
         """Run code; yields what happens on the way, and at last the Response.
 
         Raises:
-            ModelAnswerError: The model answered with something that is no text or no decision (a RuntimeError).
+            NoResponseError: The model answered with something that is no text or no decision (a RuntimeError).
             Exception: What the executor or `approval_func` raised.
         """
         if self._writing is None:
@@ -261,7 +261,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
             await self._runner.executor.restart()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What its model remembers."""
+        """The messages that its model remembers."""
         return CodeExecutorAgentState(llm_context=await self._model_context.save_state()).model_dump()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -289,7 +289,7 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
             self._is_kept = True
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What `save_state` returns, where its context is not kept in the list of `keep_context_in`."""
+        """Its state, where its context is not kept in the list of `keep_context_in`."""
         return None if self._is_kept or self._writing is None else await self.save_state()
 
     async def _run_given(self, messages: Sequence[BaseChatMessage], token: CancellationToken) -> Response:
@@ -337,10 +337,13 @@ def _check_retries(name: str, retries: int, client: ChatCompletionClient | None)
     if retries <= 0:
         return
     if client is None:
-        raise AgentSettingError(name, "max_retries_on_error needs a model_client, which decides on retries.")
+        raise AgentSettingError(
+            f"The agent {name!r} can't work: max_retries_on_error needs a model_client, which decides on retries."
+        )
     if not client.model_info.get("structured_output", False):
         raise AgentSettingError(
-            name, "max_retries_on_error needs a model that supports structured output, to decide on retries."
+            f"The agent {name!r} can't work: max_retries_on_error needs a model that supports structured output, "
+            f"to decide on retries."
         )
 
 
@@ -353,7 +356,7 @@ CORRECTION: Final = "Attempt number: {number}\nProposed correction: {reason}"
 
 
 class RetryDecision(BaseModel):
-    """What the model decides about code that failed.
+    """Decision of the model about code that failed.
 
     Attributes:
         reason: What is wrong, and how to mend it.
@@ -369,8 +372,8 @@ class RetryDecision(BaseModel):
 class CodeRunner:
     """Runs code blocks after an approval.
 
-    In a handler on the bus the approval and the result are recorded, each before it is used: after a crash nobody is asked
-    again, and code that has run does not run again. Code that was running when its process died does: it can't be
+    In a handler on the bus the approval and the result are recorded, each before it is used: after a crash no person is
+    asked again, and code that has run does not run again. Code that was running when its process died does: it can't be
     known how far it came.
 
     Args:
@@ -385,7 +388,7 @@ class CodeRunner:
     async def run(
         self, blocks: Sequence[CodeBlock], context: Sequence[LLMMessage], token: CancellationToken
     ) -> CodeResult:
-        """What the blocks came to, in words for a model; exit code 1 where they were not approved.
+        """The result of the blocks, in words for a model; exit code 1 where they were not approved.
 
         Args:
             blocks: The code.
@@ -397,6 +400,8 @@ class CodeRunner:
             answer = await self._approved(ApprovalRequest(code=code, context=list(context)), token)
             if not answer.approved:
                 return CodeResult(1, REFUSED.format(reason=answer.reason))
+        # The process dies behind the run and before the commit: the next attempt has the same code from the recorded model,
+        # and would transfer the money, or delete the file, a second time.
         # guard: code that has run is not run again
         step = NumberedStep.begin(f"code:{_digest(code)}")
         ran = await (self._ran(blocks, token) if step is None else step.run(self._ran, blocks, token))
@@ -406,6 +411,7 @@ class CodeRunner:
         return self  # conversations share it
 
     async def _approved(self, request: ApprovalRequest, token: CancellationToken) -> ApprovalResponse:
+        # The same, before it runs: a person who has said yes would be asked again, and might say no to code that has run.
         # guard: an approval is asked for once
         step = NumberedStep.begin(f"approval:{_digest(request.code)}")
         found = await (self._asked(request, token) if step is None else step.run(self._asked, request, token))
@@ -512,7 +518,7 @@ class WritingTurn:
         else:
             result = await client.create(prompt, cancellation_token=self._token)
         if result is None or not isinstance(result.content, str):
-            raise ModelAnswerError(name, "answered with something else than a text")
+            raise NoResponseError(f"The model of {name!r} answered with something else than a text")
         self._answer, self._usage = result.content, result.usage
         if result.thought:
             yield self._noted(ThoughtEvent(content=result.thought, source=name))
@@ -539,7 +545,7 @@ class WritingTurn:
         yield self._noted(CodeExecutionEvent(retry_attempt=number, result=self._result, source=name))
 
     async def _correction(self, number: int, failed: CodeResult) -> CodeGenerationEvent | None:
-        """What the model would do better; None: it would not try again."""
+        """The correction that the model proposes; None: it would not try again."""
         setup = self._setup
         question = UserMessage(content=RETRY.format(output=failed.output), source=setup.name)
         prompt = fit_for(setup.client, [*await self._draft.get_messages(), question])
@@ -547,7 +553,9 @@ class WritingTurn:
         try:
             decision = RetryDecision.model_validate_json(str(answer.content))
         except ValueError as error:
-            raise ModelAnswerError(setup.name, "gave no decision whether to try again") from error
+            raise NoResponseError(
+                f"The model of {setup.name!r} gave no decision whether to try again"
+            ) from error
         if not decision.retry:
             return None
         return CodeGenerationEvent(

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, Self
 
 from pydantic import BaseModel, Field
 
+from callboard.errors import MisuseError
 from callboard.memory.base import Memory, MemoryContent, ModelContext
 from callboard.memory.contexts import ChatCompletionContext
 from callboard.memory.llm_messages import (
@@ -22,8 +23,6 @@ from callboard.messages.chat import BaseChatMessage, HandoffMessage
 from callboard.models.base import ChatCompletionClient
 from callboard.runtime.steps import NumberedStep
 
-from .errors import TurnOverError
-
 CUT_OFF: Final = (
     "This call was cut off before its result was known. It may or may not have done its work: find out before you "
     "call it again."
@@ -31,7 +30,7 @@ CUT_OFF: Final = (
 
 
 class Draft:
-    """What one turn adds to a model context; no half turn stays there when the turn does not come to its end.
+    """Additions of one turn to a model context; no half turn stays there when the turn does not come to its end.
 
     As long as no tool was called, all of it is taken back then: the turn can be made again. Afterwards it stays, for the
     model has to know what it has done, and calls without a result get one that says so. In AutoGen such calls stay as
@@ -55,14 +54,14 @@ class Draft:
         self._is_over = False
 
     async def get_messages(self) -> list[LLMMessage]:
-        """What the model would see now."""
+        """The messages that the model would see now."""
         return await self._context.get_messages()
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add a message.
 
         Raises:
-            TurnOverError: Another turn of the same agent began before this one ended (a RuntimeError).
+            MisuseError: Another turn of the same agent began before this one ended (a RuntimeError).
         """
         self._check()
         self._added += 1
@@ -80,7 +79,7 @@ class Draft:
             known: The results of calls that are not made, by the numbers of the calls.
 
         Raises:
-            TurnOverError: As `add_message`.
+            MisuseError: As `add_message`.
         """
         self._check()
         self._has_acted = True
@@ -109,7 +108,10 @@ class Draft:
 
     def _check(self) -> None:
         if self._is_over:
-            raise TurnOverError(self._name)
+            raise MisuseError(
+                f"{self._name!r} began another turn before this one ended. An agent takes one turn at a time: give each "
+                f"conversation an agent of its own, see `for_conversation`."
+            )
 
     async def _complete(self) -> None:
         if self._open:
@@ -129,7 +131,7 @@ def _cut_off(call: FunctionCall) -> FunctionExecutionResult:
 
 
 class Recalled(BaseModel):
-    """What one memory had to say.
+    """Answer of one memory.
 
     Attributes:
         added: For the model.
@@ -159,6 +161,8 @@ async def _recorded(step: NumberedStep, memory: Memory, context: ModelContext) -
     async def ask() -> dict[str, Any]:
         return (await _asked(memory, context)).model_dump(mode="json")
 
+    # Memories change while a turn is repeated. Another result makes another prompt, for which no answer is recorded: the
+    # model would be paid a second time, and calls of tools that have run would belong to no answer.
     # guard: what a memory found stays so, else the model were asked again
     return Recalled.model_validate(await step.run(ask))
 
@@ -184,7 +188,7 @@ class _Aside:
 
 
 class TakesMessages(Protocol):
-    """What messages are added to: a model context, or the draft of a turn."""
+    """Receiver of messages: a model context, or the draft of a turn."""
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add the newest message."""

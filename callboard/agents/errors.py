@@ -9,13 +9,27 @@ class AgentError(ActorError):
     """The root of what is wrong with a chat agent or with what it is given."""
 
 
-class AgentNameError(AgentError, ValueError):
-    """A name that an agent or team can't have."""
+class AgentSettingError(AgentError, ValueError, TypeError):
+    """An agent was made with something that can't work, is of another type, or does not fit the rest."""
 
-    template = "{name!r} can't be the name of {what}: it must be a valid Python identifier, such as 'writer'."
+    template = "{reason}"
+    permanent = True
 
-    name: str
-    what: str = "an agent"
+    reason: str
+
+
+def wrong_name(name: object, what: str = "an agent") -> AgentSettingError:
+    """The error of a name that an agent or a team can't have."""
+    rule = "it must be a valid Python identifier, such as 'writer'."
+    return AgentSettingError(f"{name!r} can't be the name of {what}: {rule}")
+
+
+def not_copied(agent: object, name: str, reason: str) -> AgentSettingError:
+    """The error of an agent that can't be copied for another conversation."""
+    advice = f"Write `for_conversation` in {type(agent).__name__}, and return a new agent from it."
+    return AgentSettingError(
+        f"The agent {name!r} can't be copied for another conversation, because of {reason}. {advice}"
+    )
 
 
 class TaskError(AgentError, ValueError):
@@ -27,34 +41,21 @@ class TaskError(AgentError, ValueError):
 
 
 class NoResponseError(AgentError, RuntimeError):
-    """An agent's `on_messages_stream` ended without a Response."""
+    """An agent, a team or a model has answered with nothing that can be used.
 
-    template = (
-        "The agent {name!r} did not produce a final response: its on_messages_stream has to end with one."
-    )
+    Attributes:
+        reason: Who, with what, and what is needed.
+    """
 
-    name: str
+    template = "{reason}"
 
-
-class NoResultError(AgentError, RuntimeError):
-    """A team's `run_stream` ended without a TaskResult."""
-
-    template = "The team {name!r} ended without a result: its run_stream has to end with a TaskResult."
-
-    name: str
-
-
-class ConversationError(AgentError, TypeError):
-    """An agent can't be copied for another conversation."""
-
-    template = (
-        "The agent {name!r} can't be copied for another conversation, because of {reason}. "
-        "Write `for_conversation` in {cls}, and return a new agent from it."
-    )
-
-    name: str
-    cls: str
     reason: str
+
+
+def no_response(name: str) -> NoResponseError:
+    """The error of an agent whose `on_messages_stream` ended without a Response."""
+    rule = "its on_messages_stream has to end with one."
+    return NoResponseError(f"The agent {name!r} did not produce a final response: {rule}")
 
 
 class UserInputError(AgentError, RuntimeError):
@@ -71,105 +72,10 @@ class UserInputError(AgentError, RuntimeError):
     reason: str
 
 
-class ModelAnswerError(AgentError, RuntimeError):
-    """A model answered with something that its agent can't use.
-
-    Attributes:
-        name: The agent.
-        reason: What it answered, and what is needed.
-    """
-
-    template = "The model of {name!r} {reason}"
-
-    name: str
-    reason: str
-
-
-class AgentSettingError(AgentError, ValueError):
-    """An agent is given what can't work.
-
-    Attributes:
-        name: The agent.
-        reason: What is wrong.
-    """
-
-    template = "The agent {name!r} can't work: {reason}"
-    permanent = True
-
-    name: str
-    reason: str
-
-
-class AssistantSettingError(AgentError, ValueError):
-    """An assistant is given what can't work, or what does not fit together."""
-
-    template = "{reason}"
-    permanent = True
-
-    reason: str
-
-
-class NotAMemoryError(AgentError, TypeError):
-    """Something else was given where a list of memories is needed."""
-
-    template = "Expected a list of Memory, or None, got {given}"
-    permanent = True
-
-    given: str
-
-
-class NoTextError(AgentError, RuntimeError):
-    """A model that was to put the results of tools into words asked for tools again, or its stream had no end.
-
-    Attributes:
-        name: The agent.
-    """
-
-    template = "Reflect on tool use produced no valid text response: the model of {name!r} answered with something else."
-
-    name: str
-
-
-class TurnOverError(AgentError, RuntimeError):
-    """An agent began another turn before this one ended.
-
-    Attributes:
-        name: The agent.
-    """
-
-    template = (
-        "{name!r} began another turn before this one ended. An agent takes one turn at a time: give each conversation "
-        "an agent of its own, see `for_conversation`."
-    )
-
-    name: str
-
-
 class GuardrailError(AgentError, ValueError):
-    """A guardrail says nothing that can be understood.
-
-    Attributes:
-        guardrail: Its name.
-    """
+    """A guardrail, given by its name, says nothing that can be understood."""
 
     template = "The guardrail {guardrail} can't be understood: {reason}."
 
     guardrail: str
     reason: str
-
-
-class NobodyToAskError(AgentError, RuntimeError):
-    """A guardrail wants a person to decide, and nobody can be asked.
-
-    Attributes:
-        name: The agent.
-        question: For the person.
-    """
-
-    template = (
-        "A guardrail of {name!r} asks: {question} Nobody can be asked: give the assistant a function that asks, "
-        "`on_input=`, write `on_guardrail_asks` in a class of your own, or run it on the bus."
-    )
-
-    name: str
-    question: str

@@ -6,16 +6,16 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from callboard.core.answers import CONSENT, Consent
 from callboard.core.people import Question, ask_person, can_ask
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages.chat import BaseChatMessage
 from callboard.messages.events import read_message
 from callboard.runtime.steps import NumberedStep, running_context
-from callboard.tools.approval import CONSENT, Consent
 
-from .errors import NobodyToAskError
+from .errors import UserInputError
 
 __all__ = []
 
@@ -67,10 +67,10 @@ class Asks:
 
 
 Verdict: TypeAlias = Passed | Refused | Changed[T] | Asks | None
-"""What a guardrail says about a T."""
+"""Verdict of a guardrail about a T."""
 
 Decision: TypeAlias = Passed | Refused
-"""What a person may say."""
+"""Answers that a person may give."""
 
 
 class Guardrail:
@@ -144,18 +144,18 @@ class GuardrailChain:
 
     async def task(self, task: Sequence[BaseChatMessage]) -> Sequence[BaseChatMessage] | Refused:
         """The task that goes on, or why none does."""
-        return await self._passed(task, TaskForm(), [one.check_task for one in self._guardrails])
+        return await self._passed(task, TASK, [one.check_task for one in self._guardrails])
 
     async def call(self, call: FunctionCall) -> FunctionCall | Refused:
         """The call that goes on, or why none does."""
         checks = [one.check_call for one in self._guardrails]
-        passed = await self._passed(call, CallForm(), checks)
+        passed = await self._passed(call, CALL, checks)
         # The model knows its call by the id alone.
         return passed if isinstance(passed, Refused) else FunctionCall(call.id, passed.arguments, passed.name)
 
     async def answer(self, answer: BaseChatMessage) -> BaseChatMessage | Refused:
         """The answer that goes on, or why none does."""
-        return await self._passed(answer, AnswerForm(), [one.check_answer for one in self._guardrails])
+        return await self._passed(answer, ANSWER, [one.check_answer for one in self._guardrails])
 
     async def _passed(
         self, thing: T, form: Form[T], checks: Sequence[Callable[[T], Awaitable[Verdict[T]]]]
@@ -173,74 +173,27 @@ class GuardrailChain:
 DIGITS: Final = 32  # of the hash of what is checked
 
 
-class Form(Protocol[T]):
-    """How a kind of thing that is checked is written and read."""
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """A kind of thing that is checked, as it is recorded.
+
+    Attributes:
+        name: Of the kind.
+        write: Makes plain data of it.
+        read: Makes it of that.
+        shown: The part of it that is the same in every attempt, as plain data.
+    """
 
     name: str
-
-    def write(self, thing: T) -> Any:
-        """It as plain data."""
-        ...
-
-    def read(self, data: Any) -> T:
-        """It from what `write` returned."""
-        ...
-
-    def shown(self, thing: T) -> Any:
-        """What of it is the same in every attempt, as plain data."""
-        ...
-
-
-class TaskForm:
-    """Tasks."""
-
-    name = "task"
-
-    def write(self, thing: Sequence[BaseChatMessage]) -> Any:
-        return [message.dump() for message in thing]
-
-    def read(self, data: Any) -> Sequence[BaseChatMessage]:
-        return [read_message(one) for one in data]
-
-    def shown(self, thing: Sequence[BaseChatMessage]) -> Any:
-        return [_content(message) for message in thing]
-
-
-class CallForm:
-    """Calls."""
-
-    name = "call"
-
-    def write(self, thing: FunctionCall) -> Any:
-        return asdict(thing)
-
-    def read(self, data: Any) -> FunctionCall:
-        return FunctionCall(**data)
-
-    def shown(self, thing: FunctionCall) -> Any:
-        return self.write(thing)
-
-
-class AnswerForm:
-    """Answers."""
-
-    name = "answer"
-
-    def write(self, thing: BaseChatMessage) -> Any:
-        return thing.dump()
-
-    def read(self, data: Any) -> BaseChatMessage:
-        message: BaseChatMessage = read_message(data)
-        return message
-
-    def shown(self, thing: BaseChatMessage) -> Any:
-        return _content(thing)
+    write: Callable[[T], Any]
+    read: Callable[[Any], T]
+    shown: Callable[[T], Any]
 
 
 async def recorded(
     number: int, thing: T, form: Form[T], ask: Callable[[T], Awaitable[Verdict[T]]]
 ) -> Verdict[T]:
-    """What a guardrail says, in a handler from the record if it is there.
+    """The verdict of a guardrail, in a handler from the record if it is there.
 
     Args:
         number: Of the guardrail among those of its assistant.
@@ -256,6 +209,8 @@ async def recorded(
     async def judge() -> dict[str, Any]:
         return _write(await ask(thing), form)
 
+    # A guardrail that asks a model may judge otherwise in the next attempt: a call that was let through and has run would
+    # be refused then, or the other way round.
     # guard: what a guardrail said is recorded before anybody goes by it
     return _read(await step.run(judge), form)
 
@@ -264,6 +219,16 @@ def _content(message: BaseChatMessage) -> Any:
     """A message without what is new in every attempt: its id, and when it was made."""
     data = message.dump()
     return {key: value for key, value in data.items() if key not in ("id", "created_at")}
+
+
+TASK: Final[Form[Sequence[BaseChatMessage]]] = Form(
+    "task",
+    lambda task: [message.dump() for message in task],
+    lambda data: [read_message(one) for one in data],
+    lambda task: [_content(message) for message in task],
+)
+CALL: Final[Form[FunctionCall]] = Form("call", asdict, lambda data: FunctionCall(**data), asdict)
+ANSWER: Final[Form[BaseChatMessage]] = Form("answer", lambda answer: answer.dump(), read_message, _content)
 
 
 def _write(verdict: Verdict[T], form: Form[T]) -> dict[str, Any]:
@@ -290,20 +255,24 @@ def _read(data: dict[str, Any], form: Form[T]) -> Verdict[T]:
 
 
 async def decided_by_person(agent: str, asks: Asks) -> Decision:
-    """What a person says: yes, or no and why.
+    """The decision of a person: yes, or no and why.
 
     Args:
         agent: Whose guardrail asks.
         asks: The question.
 
     Raises:
-        NobodyToAskError: Nobody can be asked here (a RuntimeError).
+        UserInputError: No person can be asked here (a RuntimeError).
     """
     digest = hashlib.sha256(asks.question.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
     step = NumberedStep.begin(f"guardrail-asks:{digest}")
     context = running_context()
     if not can_ask(context):
-        raise NobodyToAskError(agent, asks.question)
+        raise UserInputError(
+            agent,
+            f"a guardrail asks: {asks.question} Nobody can be asked: give the assistant a function that asks, `on_input=`, "
+            f"write `on_guardrail_asks` in a class of your own, or run it on the bus.",
+        )
     question = Question(
         text=asks.question,
         name="guardrail" if step is None else step.full_name,

@@ -27,7 +27,7 @@ MAX_NAME: Final = 64  # characters; the limit of OpenAI's API
 
 @dataclass(frozen=True, slots=True)
 class HandoffInput:
-    """What an input filter chooses from.
+    """The messages that an input filter chooses from.
 
     Attributes:
         target: Name of the agent who goes on.
@@ -41,7 +41,7 @@ class HandoffInput:
 
 
 InputFilter: TypeAlias = Callable[[HandoffInput], Sequence[LLMMessage] | Awaitable[Sequence[LLMMessage]]]
-"""What goes along with a handoff. In a handler it has to return the same in every attempt."""
+"""Chooses the messages that go along with a handoff. In a handler it has to return the same in every attempt."""
 
 
 def default_name(target: str) -> str:
@@ -161,7 +161,7 @@ async def handoff_message(
     result: FunctionExecutionResult,
     source: str,
 ) -> HandoffMessage:
-    """What hands the conversation over.
+    """The handoff that a turn ends with.
 
     Args:
         taken: The handoff.
@@ -189,7 +189,7 @@ def along_with(
     thought: str | None,
     source: str,
 ) -> list[LLMMessage]:
-    """What goes along with a handoff: the other calls of the answer and their results, or the thought alone."""
+    """Messages that go along with a handoff: the other calls of the answer and their results, or the thought alone."""
     others = [
         (call, result) for call, result in zip(calls, results, strict=True) if call.name not in handoffs
     ]

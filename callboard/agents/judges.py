@@ -27,7 +27,7 @@ TASK: Final = (
 
 
 class Judgement(BaseModel):
-    """What an agent says that is a check, as its `output_content_type`.
+    """Verdict of an agent that is a check, as its `output_content_type`.
 
     A text that begins with PASS, REFUSE: or ASK: will do as well, and so will any agent that does as it is told.
 
@@ -41,7 +41,7 @@ class Judgement(BaseModel):
 
 
 async def verdict_of(check: Check[T], thing: T, what: str, text: Callable[[T], str]) -> Verdict[T]:
-    """What a check says.
+    """The verdict of a check.
 
     Args:
         check: The function or agent.

@@ -129,7 +129,7 @@ class MessageFilterAgent(BaseChatAgent, Component[MessageFilterAgentConfig]):
         await self._wrapped_agent.on_resume(cancellation_token)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What the agent inside remembers."""
+        """The state of the agent inside."""
         return _saved(await self._wrapped_agent.save_state())
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class MessageFilterAgent(BaseChatAgent, Component[MessageFilterAgentConfig]):
         self._wrapped_agent.keep_context_in(messages)
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What the agent inside saves beside its context."""
+        """The state of the agent inside, beside its context."""
         inner = await self._wrapped_agent.save_beside_context()
         return None if inner is None else _saved(inner)
 

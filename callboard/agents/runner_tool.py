@@ -102,7 +102,7 @@ class TaskRunnerTool(BaseStreamTool[TaskRunnerToolArgs, Said, TaskResult], ABC):
         )
 
     async def save_state_json(self) -> Mapping[str, Any]:
-        """What the agent or team remembers."""
+        """The state of the agent or team."""
         return await self._task_runner.save_state()
 
     async def load_state_json(self, state: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from callboard.models.recorded import recorded, unrecorded
 
 from .base import BaseChatAgent, Response, Said, TaskResult, Team, response_of
 from .draft import add_heard, fit_for
-from .errors import ModelAnswerError, NoResponseError
+from .errors import NoResponseError, no_response
 
 INSTRUCTION: Final = (
     "You were given a request, and your team has worked on it for you. This is what was said in the team:"
@@ -71,7 +71,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
 
     Args:
         name: A Python identifier.
-        team: Works on the requests. It belongs to this agent: nobody else may run it.
+        team: Works on the requests. It belongs to this agent: nothing else may run it.
         model_client: Makes the answer. In handlers on the bus its answers are recorded.
         description: What it can do, for those who choose who speaks.
         instruction: What the model reads before what was said in the team.
@@ -127,7 +127,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
         """Let the team work, and answer; yields what is said in the team, and at last the Response.
 
         Raises:
-            ModelAnswerError: The model asked for tools instead of answering (a RuntimeError).
+            NoResponseError: The model asked for tools instead of answering (a RuntimeError).
             TeamRunError: A member of the team failed (a RuntimeError).
         """
         task = await self._task(messages)
@@ -145,7 +145,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
                     if not isinstance(item, ModelClientStreamingChunkEvent):
                         said.append(item)
                 else:
-                    raise NoResponseError(self.name)
+                    raise no_response(self.name)
             answer = await self._answer(said, cancellation_token)
         finally:
             await self._team.reset()
@@ -182,7 +182,7 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
             self._is_kept = True
 
     async def save_beside_context(self) -> Mapping[str, Any]:
-        """What `save_state` returns but for messages that are kept in the list of `keep_context_in`."""
+        """Its state but for messages that are kept in the list of `keep_context_in`."""
         return await self._state(None if self._is_kept else await self._model_context.save_state())
 
     async def _state(self, context: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -206,7 +206,9 @@ class SocietyOfMindAgent(BaseChatAgent, Component[SocietyOfMindAgentConfig]):
             fit_for(self._model_client, prompt), cancellation_token=token
         )
         if not isinstance(result.content, str):
-            raise ModelAnswerError(self.name, "asked for tools, where it has none and is to answer")
+            raise NoResponseError(
+                f"The model of {self.name!r} asked for tools, where it has none and is to answer"
+            )
         return TextMessage(source=self.name, content=result.content, models_usage=result.usage)
 
     def _direction(self, text: str) -> LLMMessage:

@@ -14,7 +14,7 @@ from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.tools.approval import NeedsApproval
 from callboard.tools.call import IfUnknown
-from callboard.tools.errors import DuplicateToolError, UnknownToolError
+from callboard.tools.errors import UnknownToolError, duplicate_tool
 from callboard.tools.runner import ToolEvent, run_tools
 from callboard.tools.schema import ToolSchema
 from callboard.tools.workbench import StreamWorkbench, ToolResult, Workbench, error_result
@@ -122,14 +122,14 @@ class Bench(StreamWorkbench):
         """The tools of all of them.
 
         Raises:
-            DuplicateToolError: Two have one name (a ValueError). AutoGen shows both to the model and calls the first.
+            ToolDeclarationError: Two have one name (a ValueError). AutoGen shows both to the model and calls the first.
         """
         places: dict[str, Workbench] = {}
         schemas: list[ToolSchema] = []
         for workbench in self._workbenches:
             for schema in await workbench.list_tools():
                 if schema["name"] in places:
-                    raise DuplicateToolError(schema["name"])
+                    raise duplicate_tool(schema["name"])
                 places[schema["name"]] = workbench
                 schemas.append(schema)
         self._places = places
@@ -149,7 +149,7 @@ class Bench(StreamWorkbench):
         return await place.call_tool(name, arguments, cancellation_token, call_id)
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         place = self._places.get(name)
         return False if place is None else place.approval_of(name)
 

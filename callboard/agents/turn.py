@@ -46,7 +46,7 @@ from callboard.tools.workbench import Workbench
 
 from .base import Response, Said
 from .draft import Draft, recall, without_images
-from .errors import NoTextError
+from .errors import NoResponseError
 from .guardrails import Guardrail, GuardrailChain, Refused
 from .handoff import Handoff, Taken, along_with, first_handoff, handoff_message, settled
 from .tool_calls import Bench, Calls
@@ -55,7 +55,7 @@ Happening: TypeAlias = AsyncGenerator[Said | Response, None]
 Step: TypeAlias = Callable[[], Happening]
 
 
-class Turn:
+class AssistantTurn:
     """One turn of an assistant, as steps of which each chooses the next one.
 
     ```
@@ -152,6 +152,8 @@ class Turn:
         known = {**settled(calls, setup.handoffs, taken), **self._refused}
         for number, call in enumerate(calls):
             if number not in known and call.name in setup.here:
+                # Recorded as other calls are, it would not be called when the turn is repeated, and the agent of that
+                # attempt, which is made from the last commit, would lack the handoff that the record says was created.
                 # guard: what changes the agent itself is done again in every attempt
                 known[number] = await setup.here[call.name](call)
         to_run = [call for number, call in enumerate(calls) if number not in known]
@@ -186,7 +188,7 @@ class Turn:
             async for item in items:
                 yield item
         if not isinstance(self._answered().content, str):
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         self._next = self._say
 
     async def _say(self) -> Happening:
@@ -250,7 +252,7 @@ class Turn:
     def _answered(self) -> CreateResult:
         """The last answer of the model."""
         if self._answer is None:
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         return self._answer
 
     async def _check(self, calls: Sequence[FunctionCall]) -> None:
@@ -304,7 +306,7 @@ class Setup:
         max_answer_refusals: How often the model may write another answer in place of a refused one.
         if_unknown: By tool, what to do when its outcome is unknown after a crash.
         needs_approval: By tool, which of its calls a person has to allow.
-        on_input: Asks a person; None: whoever is asked where it runs.
+        on_input: Asks a person; None: those who are asked where it runs.
         metadata: Anything about it.
         here: By tool, what carries out a call that changes nothing but the agent itself. Such calls are carried out one
             after the other before the others, in every attempt of a turn: they are not recorded, for a turn that is made
@@ -387,13 +389,13 @@ class Prompt:
 
     @property
     def answer(self) -> CreateResult:
-        """What the model has answered.
+        """The answer of the model.
 
         Raises:
-            NoTextError: Its stream had no end.
+            NoResponseError: Its stream had no end.
         """
         if self._answer is None:
-            raise NoTextError(self._setup.name)
+            raise _no_text(self._setup.name)
         return self._answer
 
 
@@ -461,3 +463,10 @@ def try_again(refused: Refused) -> str:
 def no_answer(refused: Refused, source: str) -> TextMessage:
     """For those who wait for an answer, when every one was refused."""
     return TextMessage(content=f"I have no answer that I may give: {refused.reason}", source=source)
+
+
+def _no_text(name: str) -> NoResponseError:
+    """The error of a model that was to put the results of tools into words, and asked for tools again or did not end."""
+    return NoResponseError(
+        f"Reflect on tool use produced no valid text response: the model of {name!r} answered with something else."
+    )

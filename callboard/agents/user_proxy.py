@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope
 from callboard.core.people import Question, ask_person, can_ask
-from callboard.errors import MisuseError, OutsideContextError
+from callboard.errors import MisuseError
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseChatMessage, HandoffMessage, TextMessage
 from callboard.messages.events import UserInputRequestedEvent
@@ -41,13 +41,13 @@ class InputRequestContext:
         """The id of the question, which its UserInputRequestedEvent has too.
 
         Raises:
-            OutsideContextError: No person is being asked (a RuntimeError).
+            MisuseError: No person is being asked (a RuntimeError).
         """
         try:
             return _request_id.get()
         except LookupError:
-            raise OutsideContextError(
-                "InputRequestContext.request_id()", "the input_func of a UserProxyAgent"
+            raise MisuseError(
+                "InputRequestContext.request_id() must be called within the input_func of a UserProxyAgent."
             ) from None
 
 
@@ -82,7 +82,7 @@ class UserProxyAgentConfig(BaseModel):
 class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
     """Speaks for a person: shows a UserInputRequestedEvent, asks, and says what the person answers.
 
-    A handoff to it is answered by a handoff back to whoever handed over.
+    A handoff to it is answered by a handoff back to the agent that handed over.
 
     With an `input_func` the team waits in memory until the person has answered; `cancellation_token` ends the wait. In a
     handler on the bus the answer is recorded: a process that dies afterwards does not ask again.
@@ -138,7 +138,7 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
         """Show that the person is asked, and ask.
 
         Raises:
-            UserInputError: `input_func` failed, or the conversation is being handed over to somebody else (a
+            UserInputError: `input_func` failed, or the conversation is being handed over to another (a
                 RuntimeError).
             asyncio.CancelledError: The token was cancelled.
         """
@@ -184,6 +184,8 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
         return answer
 
     async def _answer(self, prompt: str, token: CancellationToken) -> str:
+        # The process dies when the person has answered: the next attempt would ask again, and the answers of the two may
+        # differ while the models' answers to the first one are recorded already.
         # guard: a person is asked once, whatever becomes of this process
         step = NumberedStep.begin("input")
         return await (self._ask(prompt, token) if step is None else step.run(self._ask, prompt, token))

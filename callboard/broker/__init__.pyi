@@ -14,7 +14,6 @@ from .retry import RetryPolicy as RetryPolicy
 from .settings import BrokerSettings as BrokerSettings
 from .subscriptions import (
     Subscription as Subscription,
-    SubscriptionTable as SubscriptionTable,
     TypePrefixSubscription as TypePrefixSubscription,
     TypeSubscription as TypeSubscription,
 )

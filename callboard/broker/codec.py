@@ -23,10 +23,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from .errors import (
     DecodeError,
     EncodeError,
-    MessageDeclarationError,
     SettingsError,
-    UnknownMessageError,
-    UnsupportedVersionError,
+    unaccepted_version,
+    unknown_message,
 )
 from .limits import DEFAULT, ODD_DOUBLE, Limits, is_json, unpack, walk
 from .shape import Shape
@@ -96,7 +95,7 @@ class MessageRegistry:
             upgrade_from: for each older version still accepted, a function from its data to the next one's.
 
         Raises:
-            MessageDeclarationError: another class has the name, the class has another name, or version and upgrades
+            SettingsError: another class has the name, the class has another name, or version and upgrades
                 do not fit together.
             EncodeError: pydantic can't describe the class.
             SettingsError: the wire name is not valid, or one name is given for several classes.
@@ -139,7 +138,7 @@ class MessageRegistry:
 
         Raises:
             EncodeError: values of its class can't be sent.
-            MessageDeclarationError: another class has its name.
+            SettingsError: another class has its name.
         """
         entry = self._by_class.get(type(value))
         return self._register(type(value), _info_of(type(value))) if entry is None else entry
@@ -148,12 +147,12 @@ class MessageRegistry:
         """The entry of a wire name.
 
         Raises:
-            UnknownMessageError: no class of that name is registered.
+            DecodeError: no class of that name is registered.
         """
         try:
             return self._by_name[name]
         except KeyError:
-            raise UnknownMessageError(name=name) from None
+            raise unknown_message(name) from None
 
     def decode(
         self,
@@ -166,12 +165,12 @@ class MessageRegistry:
         """Reads a message; `version` None stands for the current one.
 
         Raises:
-            DecodeError: see MessageEntry.decode; UnknownMessageError is one of them.
+            DecodeError: see MessageEntry.decode; or no class of that name is registered.
         """
         try:
             entry = self._by_name[name]  # as `entry` does: one call less for each message
         except KeyError:
-            raise UnknownMessageError(name=name) from None
+            raise unknown_message(name) from None
         return entry.decode(body, version, limits, shared)
 
     def versions(self) -> dict[str, int]:
@@ -202,15 +201,13 @@ def _can_be_message(cls: type[Any]) -> bool:
     return issubclass(cls, BaseModel) or is_dataclass(cls) or is_named_tuple
 
 
-def _taken(name: str, first: str, second: str) -> MessageDeclarationError:
+def _taken(name: str, first: str, second: str) -> SettingsError:
     advice = "give one of them another with @message(name=...)"
-    return MessageDeclarationError(
-        second, f"can't be registered as {name!r}: {first} has that name; {advice}"
-    )
+    return SettingsError(f"{second} can't be registered as {name!r}: {first} has that name; {advice}", second)
 
 
-def _misfit(name: str, version: int, reason: str) -> MessageDeclarationError:
-    return MessageDeclarationError(name, f"can't have version {version} with these upgrades: {reason}")
+def _misfit(name: str, version: int, reason: str) -> SettingsError:
+    return SettingsError(f"{name} can't have version {version} with these upgrades: {reason}", name)
 
 
 def _check_versions(name: str, info: MessageInfo) -> None:
@@ -324,7 +321,7 @@ class MessageEntry:
             self._choose()
 
     def nature(self, value: object) -> str:
-        """What tells `value` from other messages that a handler sends at once, in every attempt; "" when its number does."""
+        """A text that tells `value` from others that a handler sends at once, in every attempt; "" when its number does."""
         return ""
 
     def _choose(self) -> None:
@@ -362,7 +359,7 @@ class MessageEntry:
 
         Raises:
             DecodeError: it can't be read or does not fit the class; the text names fields, no values.
-            UnsupportedVersionError: the version is newer, or has no upgrade.
+            DecodeError: the version is newer, or has no upgrade.
         """
         if self._allows_nan:
             limits = limits.with_nan()
@@ -388,9 +385,7 @@ class MessageEntry:
         while version != self.version:
             step = self.upgrades.get(version)
             if step is None:
-                raise UnsupportedVersionError(
-                    name=self.name, version=version, accepted=sorted((*self.upgrades, self.version))
-                )
+                raise unaccepted_version(self.name, version, sorted((*self.upgrades, self.version)))
             if not isinstance(data, dict):
                 raise DecodeError(f"{self.name}: only a map can be upgraded, not a {type(data).__name__}")
             try:
@@ -435,7 +430,7 @@ def _encoder(cls: type[Any], serializer: pydantic_core.SchemaSerializer, shape: 
                 or (may_be_odd and odd_float(made) is not None)
             ):
                 check(made, limits, allow_nan)
-        except (UnknownTypeError, pydantic_core.PydanticSerializationError) as error:
+        except pydantic_core.PydanticSerializationError as error:
             return _encode_as_json(cls, serializer, value, limits, error)
         except CAN_FAIL as error:
             raise EncodeError(cls.__name__, _why(error)) from error
@@ -530,14 +525,10 @@ class UnwritableError(ValueError):
     """A value can't be written; the text says why. `payload` makes an EncodeError of it."""
 
 
-class UnknownTypeError(UnwritableError):
-    """There is nothing in msgpack for a value, and pydantic knows nothing either."""
-
-
 def pack_body(value: Any) -> bytes:
     """The same as packb, with a substitute for what msgpack does not have, in half the time.
 
-    To make a packer takes as long as to pack a small body, so packers are used again. Whoever packs has one for itself: a
+    To make a packer takes as long as to pack a small body, so packers are used again. Each call has one for itself: a
     substitute may pack something, and another thread may run meanwhile.
 
     Raises:
@@ -560,7 +551,7 @@ def substitute(value: Any) -> Any:
 
     Raises:
         UnwritableError: it is a secret.
-        UnknownTypeError: nothing is known for its type.
+        PydanticSerializationError: nothing is known for its type.
     """
     known = _TEXT.get(type(value))
     if known is not None:
@@ -575,7 +566,7 @@ def substitute(value: Any) -> Any:
     try:
         return to_jsonable_python(value)
     except (PydanticSerializationError, ValueError) as error:
-        raise UnknownTypeError(f"there is a {type(value).__name__} in it") from error
+        raise PydanticSerializationError(f"there is a {type(value).__name__} in it") from error
 
 
 def _refuse_secret(value: Any) -> None:
@@ -598,7 +589,7 @@ def plain(value: Any, max_depth: int = DEFAULT.max_depth, depth: int = 0) -> Any
 
     Raises:
         UnwritableError: two keys become the same text, a key can't become text, or it is nested too deep.
-        UnknownTypeError: nothing is known for the type of a value.
+        PydanticSerializationError: nothing is known for the type of a value.
     """
     kind = type(value)
     if kind in _AS_IS:
@@ -660,7 +651,7 @@ def check(body: bytes, limits: Limits, allow_nan: bool) -> None:
 
 
 class SharedBody:
-    """What the readers of one body have in common: the data in it, from the first who asks to the last.
+    """Data that the readers of one body have in common, from the first who asks to the last.
 
     Attributes:
         readers: those who have not asked yet.

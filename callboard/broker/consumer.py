@@ -31,7 +31,7 @@ from .intake import Brought, Intake
 from .mailbox import (
     ConsumedType,
     DeliveryHandler,
-    Finished,
+    Ending,
     HandlingWorker,
     Incarnation,
     Lane,
@@ -42,7 +42,7 @@ from .mailbox import (
     Turn,
 )
 from .outcome import Commit, DeadLetter, ErrorInfo, Outcome, Release
-from .retry import RetryPolicy
+from .retry import Backoff, RetryPolicy
 from .settings import BrokerSettings
 from .telemetry import Fenced, emit
 
@@ -123,7 +123,8 @@ class Consumer:
         return self._boxes.is_draining and not self._boxes.held
 
     async def _wait_for_a_reason(self) -> None:
-        if self._boxes.finished or self._boxes.has_leftovers or self._intake.wants_turn():
+        boxes = self._boxes
+        if boxes.finished or (boxes.may_give_back and boxes.has_leftovers) or self._intake.wants_turn():
             return
         # With a reason already there, the bell would be listened to beside the turn that follows.
         if not self._wake.is_set():
@@ -173,7 +174,7 @@ class Consumer:
         if 0 < len(turn.deliveries) <= FEW:
             await asyncio.sleep(0)  # the runner that was woken goes first
 
-    async def _recover(self, sent: list[Finished], error: Exception) -> None:
+    async def _recover(self, sent: list[Ending], error: Exception) -> None:
         if isinstance(error, FencedError):
             await self._recovery.start_again(sent)
         elif isinstance(error, EncodeError):
@@ -459,7 +460,7 @@ class Runners:
             # guard: after a retry the rest of its agent goes back
             mailbox.closing = True
         self._boxes.finish(mailbox)
-        self._boxes.finished.append((mailbox, delivery, outcome))
+        self._boxes.finished.append((delivery, outcome, False))
         self._intake.handler_ended()
 
 
@@ -510,7 +511,7 @@ class Recovery:
 
     # The answer was lost
 
-    async def find_out(self, sent: Sequence[Finished], error: Exception) -> None:
+    async def find_out(self, sent: Sequence[Ending], error: Exception) -> None:
         """Asks the server what of a turn was carried out, until it answers.
 
         Args:
@@ -551,7 +552,7 @@ class Recovery:
 
     async def _resync(self) -> list[Delivery]:
         patience_ends = asyncio.get_running_loop().time() + self._timeout
-        pause, said = FIRST_PAUSE, ""
+        backoff, said = Backoff(FIRST_PAUSE, LONGEST_PAUSE), ""
         while True:
             await self._reconnect()
             try:
@@ -562,8 +563,7 @@ class Recovery:
                 if str(error) != said:
                     said = str(error)
                     logger.warning("asking again: %s", said)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(backoff.pause())
 
     async def _reconnect(self) -> None:
         while True:
@@ -575,7 +575,7 @@ class Recovery:
                 if self._boxes.is_draining:
                     raise
 
-    def _take_stock(self, sent: Sequence[Finished], held: dict[tuple[bytes, bytes, bytes], Delivery]) -> None:
+    def _take_stock(self, sent: Sequence[Ending], held: dict[tuple[bytes, bytes, bytes], Delivery]) -> None:
         """Makes what this worker believes to hold what the server says that it holds.
 
         The call may have been lost before the server or its answer after it. Of what was sent, the server still
@@ -583,9 +583,9 @@ class Recovery:
         commits of an agent keep their order. What it holds and this worker never saw came with the lost answer.
         """
         # guard: what was committed is not sent again
-        again = [item for item in sent if item[1].reference in held]
-        for mailbox, _, _ in again:
-            self._boxes.restore(mailbox)
+        again = [item for item in sent if item[0].reference in held]
+        for delivery, _, _ in again:
+            self._boxes.restore(delivery.mailbox)
         # guard: what was not committed is sent again
         self._boxes.finished = again + self._boxes.finished
         known = self._boxes.references()
@@ -598,10 +598,10 @@ class Recovery:
 
     # The lease was lost
 
-    async def start_again(self, refused: Sequence[Finished]) -> None:
+    async def start_again(self, refused: Sequence[Ending]) -> None:
         """Forgets everything and becomes a new incarnation: other workers have what this one held."""
         emit(Fenced, self._lane.worker, self._boxes.held)
-        finished = [mailbox for mailbox, _, _ in (*refused, *self._boxes.finished)]
+        finished = [delivery.mailbox for delivery, _, _ in (*refused, *self._boxes.finished)]
         running = self._boxes.fence()
         self._complain([*finished, *running])
         # A handler may end before it feels this, or ignore it: `Mailbox.fenced` keeps it from being committed.
@@ -621,7 +621,7 @@ class Recovery:
             )
 
     async def _join_again(self) -> None:
-        pause = FIRST_PAUSE
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 await self._join()
@@ -631,20 +631,19 @@ class Recovery:
                     raise
                 logger.warning("cannot join again: %s", error)
                 await self._reconnect()
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(backoff.pause())
 
     # Something can't be written
 
-    def without_unsendable(self, sent: Sequence[Finished], error: EncodeError) -> list[Finished]:
+    def without_unsendable(self, sent: Sequence[Ending], error: EncodeError) -> list[Ending]:
         """The same with a dead letter for each that can't be written, so that the others can leave.
 
         Nothing of the turn has left. What goes back unhandled has nothing in it that could not be written.
         """
         letter = DeadLetter("unsendable", ErrorInfo(type(error).__name__, str(error)))
         return [
-            (mailbox, delivery, outcome if self._lane.can_send(delivery, outcome) else letter)
-            for mailbox, delivery, outcome in sent
+            (delivery, outcome if self._lane.can_send(delivery, outcome) else letter, False)
+            for delivery, outcome, _ in sent
         ]
 
 
@@ -655,7 +654,7 @@ class CutOff:
     """The time that a worker spends on finding its way back to the server.
 
     Its heartbeat has a connection of its own and may get through where the worker does not. Then the lease has to end, or
-    nobody would ever handle what this worker holds.
+    no worker would ever handle what this worker holds.
 
     Its clock stands still while the event loop is blocked: a handler that blocks it for an hour keeps the
     worker from trying, which says nothing about the server. One turn of the loop counts as one tick at most.

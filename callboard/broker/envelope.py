@@ -23,11 +23,10 @@ from msgpack import Packer
 
 from .codec import SharedBody, packb
 from .errors import (
-    ClaimTooLargeError,
     DecodeError,
     EncodeError,
-    NameTooLongError,
     PayloadTooLargeError,
+    too_long,
     waited_in,
 )
 from .ids import MOST_NAME
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 Kind = Literal["event", "request", "reply"]
 Route = tuple[str, str]
 
-# What is longer becomes a dead letter where it is read, because somebody may have added it by hand: lua/turn/read.lua.
+# What is longer becomes a dead letter where it is read, because a person may have added it by hand: lua/turn/read.lua.
 MOST_SENDER: Final = 2 * MOST_NAME + 1  # bytes of type/key
 MOST_HEAD: Final = 65536  # bytes
 # Characters of all of them together: then none is too long in any encoding.
@@ -68,11 +67,11 @@ class Envelope(NamedTuple):
         cancellable: its sender may cancel it.
         version: version of the message class.
         error: a reply that carries an error.
-        claimed: the body is a pointer to bytes beside the stream, see claims.py.
+        claimed: the body is a pointer to bytes beside the stream, see `Pointer`.
         routes: agents of the chain that let requests in while they wait -> the message that each of them handles,
             and the request that it waits for.
         run: id of the run that it belongs to; what its handler sends carries it on.
-        if_buried: its sender is told when it becomes a dead letter, see buried.py.
+        if_buried: its sender is told when it becomes a dead letter, see retry.py.
     """
 
     id: str
@@ -99,7 +98,7 @@ class Envelope(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """What has to be true when a message leaves a handler before its commit: else another worker has its message.
+    """A condition on a message that leaves a handler before its commit: else another worker has its message.
 
     Attributes:
         worker: name of the worker.
@@ -108,6 +107,10 @@ class Fence(NamedTuple):
 
     worker: str
     held: bytes
+
+
+NO_FENCE: Final = ("", "")
+"""The values in the place of a fence where there is none, among the arguments of a Lua function."""
 
 
 class Claim(NamedTuple):
@@ -152,16 +155,16 @@ class Posting(NamedTuple):
 
 
 def check_names(id: str, type: str, key: str, sender: str | None) -> None:
-    """Refuses a message that nobody could read.
+    """Refuses a message that no worker could read.
 
     Raises:
-        NameTooLongError: one of these is longer than it may be.
+        InvalidIdError: one of these is longer than it may be.
     """
     names = (("id", id, MOST_NAME), ("type", type, MOST_NAME), ("key", key, MOST_NAME))
     for what, name, most in (*names, ("sender", sender or "", MOST_SENDER)):
         size = len(name.encode("utf-8", "surrogatepass"))
         if size > most:
-            raise NameTooLongError(what, size, most)
+            raise too_long(what, size, most)
 
 
 # The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor
@@ -185,7 +188,7 @@ def event(
     """An event that is about to be sent.
 
     Raises:
-        NameTooLongError: see check_names.
+        InvalidIdError: see check_names.
     """
     if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
         check_names(id, type, key, sender)
@@ -219,7 +222,7 @@ def request(
     """A request that is about to be sent.
 
     Raises:
-        NameTooLongError: see check_names.
+        InvalidIdError: see check_names.
     """
     if len(id) + len(type) + len(key) + (0 if sender is None else len(sender)) > SHORT_NAMES_AT_MOST:
         check_names(id, type, key, sender)
@@ -300,7 +303,7 @@ def _cause_head(cause: str) -> bytes | None:
 
 
 def head_of(envelope: Envelope) -> bytes:  # noqa: C901 - one `if` per field
-    """What is not the default, packed; b"" when all is.
+    """The fields that are not the default, packed; b"" when all are.
 
     Written out: a loop over names and defaults takes three times as long, and every message of a handler has a head.
 
@@ -409,7 +412,7 @@ def _read_head(head: bytes, limits: Limits) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """What stands before and behind the deadline in all heads that begin so; None: they end with something else."""
+    """Fields before and behind the deadline in all heads that begin so; None: they end with something else."""
     try:
         values = _read_fields(start + bytes(DEADLINE), DEFAULT)
     except DecodeError:
@@ -483,12 +486,12 @@ class Receipt:
 
     @property
     def fence(self) -> Fence:
-        """What has to be true when its handler sends or records something before its commit."""
+        """The condition on all that its handler sends or records before its commit."""
         return Fence(self.worker, b" ".join(self.reference))
 
     @property
     def reference(self) -> tuple[bytes, bytes, bytes]:
-        """What makes it unique: agent type, stream, entry."""
+        """The three that make it unique: agent type, stream, entry."""
         return self.raw_type, self.stream, self.entry
 
     @property
@@ -524,7 +527,7 @@ class Delivery(Receipt):
         has_logs: the state has logs, which did not come along.
         state_unknown: the state has to be asked for (after a lost connection).
         claim: key suffix of the bytes that the body points to, once they were read.
-        mailbox: what holds it in this worker.
+        mailbox: the Mailbox that holds it in this worker, or None. (A class above this one: it is made of deliveries.)
         shared: what it has in common with other deliveries of the same answer that have the same body; None: nothing.
     """
 
@@ -564,7 +567,7 @@ class Delivery(Receipt):
         self.has_logs = False
         self.state_unknown = False
         self.claim: str | None = None
-        self.mailbox: Holder | None = None
+        self.mailbox: Any = None
         self.shared: SharedBody | None = None
 
     def like(self, raw_type: bytes, stream: bytes, entry: bytes, tries: bytes) -> Delivery:
@@ -644,7 +647,7 @@ def name_of(stream: bytes, entry: bytes) -> bytes:
 
 
 def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:
-    """What can be read of a broken entry: a requester whose head is whole is told what was wrong with the rest."""
+    """As much as can be read of a broken entry: a requester whose head is whole is told what was wrong with the rest."""
     name, message_type, raw_key, sender, _, head, body = fields
     shown = message_type.decode(errors="replace")
     try:
@@ -695,8 +698,7 @@ def is_set_aside(size: int, claim_check: bool | None, settings: BrokerSettings) 
         settings: the limits.
 
     Raises:
-        PayloadTooLargeError: it is too large for an entry, and is not to go beside the stream.
-        ClaimTooLargeError: it is larger than `max_claim`.
+        PayloadTooLargeError: it is too large for an entry, and is not to go beside the stream; or larger than `max_claim`.
     """
     is_large = size > settings.max_payload
     if not (claim_check or (is_large and claim_check is None and settings.claim_check)):
@@ -704,7 +706,7 @@ def is_set_aside(size: int, claim_check: bool | None, settings: BrokerSettings) 
             raise PayloadTooLargeError(size, settings.max_payload)
         return False
     if size > settings.max_claim:
-        raise ClaimTooLargeError(size, settings.max_claim)
+        raise PayloadTooLargeError(size, settings.max_claim, is_claim=True)
     return True
 
 

@@ -2,38 +2,26 @@
 
 CallboardError
 └── BrokerError
-    ├── SettingsError (ValueError)              a setting, or what the namespace was made with, can't work
-    ├── BadUrlError (ValueError)                the URL of a server can't be read
-    ├── InvalidIdError (ValueError)             an agent type, agent id or topic is not valid
-    ├── ServerUnavailableError                  no server answers
-    │   ├── LoginRefusedError                   one answers, and refuses the login
-    │   ├── WritesRefusedError                  one answers, and refuses writes, because its disk does
+    ├── SettingsError (ValueError)              a setting, a URL or a declaration can't work
+    ├── InvalidIdError (ValueError)             an agent type, agent id or topic is not valid, or too long
+    ├── ServerUnavailableError                  no server answers, or it refuses the login or writes
     │   └── ConnectionLostError                 a connection broke; whether the call was carried out is unknown
     ├── ServerNotFoundError                     there is no server binary to start
     ├── CommandError                            the server refused a command
-    │   └── UndeclaredError                     something is not declared yet, and its user may not do it
     ├── LayoutError                             the namespace is kept in the way of another version
     ├── NotReplicatedError                      no replica confirmed a message in time
-    ├── OverloadedError                         the server's memory is full
-    │   └── BacklogError                        too much waits in a topic, or for one agent
+    ├── OverloadedError                         the server's memory is full, or too much waits to be handled
     ├── StateDamagedError                       what is stored of an agent's state does not fit together
     ├── FencedError                             this worker lost its lease
     ├── DeadLetterError                         a request became a dead letter
-    ├── DecodeError                             a message can't be read
-    │   ├── UnknownMessageError                 its type is not registered here
-    │   └── UnsupportedVersionError             its version is not accepted here
+    ├── DecodeError                             a message can't be read, or is not known here
     ├── EncodeError (TypeError)                 a value can't be sent
-    ├── MessageDeclarationError (ValueError)    a message class whose name or version can't work
-    ├── NameTooLongError (ValueError)           a key, an id or a sender is longer than the limit
     ├── PayloadTooLargeError (ValueError)       a message is larger than the limit
-    │   └── ClaimTooLargeError                  even for the place beside its stream
     ├── UndeliverableError (LookupError)        no such agent type
     ├── RequestTimeoutError (TimeoutError)      no reply in time
     ├── NotWaitingError                         an agent further up the chain does not wait any more
     ├── DeadlineExceededError                   the asker no longer waits
-    ├── DuplicateSubscriptionError (ValueError) the subscription exists
-    ├── UnknownSubscriptionError (ValueError, LookupError) the subscription does not exist
-    ├── TopicMismatchError (CantHandleException) a subscription does not match the topic
+    ├── SubscriptionError (ValueError, LookupError) a subscription exists already, or does not exist
     └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
 
 While a message waits for one to end, the reason that is kept with its attempts (`tries:<type>`) is
@@ -46,7 +34,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from callboard.foundation import CallboardError, CantHandleException
+from callboard.foundation import CallboardError
 
 
 class BrokerError(CallboardError):
@@ -54,65 +42,96 @@ class BrokerError(CallboardError):
 
 
 class SettingsError(BrokerError, ValueError):
-    """A setting that can't work; the text says which and why."""
+    """Something that was set, given or declared can't work; the text says which and why.
+
+    Attributes:
+        subject: the URL without its passwords, the message class or the folder, where it is about one.
+    """
 
     template = "{reason}"
 
     reason: str
+    subject: str = ""
 
 
-class BadUrlError(BrokerError, ValueError):
-    """The URL of a server can't be read. Its password is not kept."""
-
-    template = "the server URL {url!r} can't be used: {reason}"
-
-    url: str
-    reason: str
-
-    def __post_init__(self) -> None:
-        # That of the sentinels first: it may have an @, too.
-        self.url = re.sub(r"(sentinel_password=)[^&]*", r"\1...", self.url)
-        before, at, host = self.url.rpartition("@")
-        scheme, separator, _ = before.rpartition("://")
-        self.url = f"{scheme}{separator}...@{host}" if at else self.url
+def bad_url(url: str, reason: str) -> SettingsError:
+    """The URL of a server can't be read. Its passwords are not kept."""
+    # That of the sentinels first: it may have an @, too.
+    url = re.sub(r"(sentinel_password=)[^&]*", r"\1...", url)
+    before, at, host = url.rpartition("@")
+    scheme, separator, _ = before.rpartition("://")
+    url = f"{scheme}{separator}...@{host}" if at else url
+    return SettingsError(f"the server URL {url!r} can't be used: {reason}", url)
 
 
 class InvalidIdError(BrokerError, ValueError):
-    """An agent type, agent id or topic is not valid."""
+    """An agent type, agent id or topic is not valid, or longer than a worker would take.
 
-    template = "{given!r} is not a valid {what}: it has to be made of {rule}"
+    Attributes:
+        rule: what it has to be made of; "" where it is too long.
+        size, limit: its bytes and those that it may have; 0 where it is not too long.
+    """
+
+    template = "{sentence}"
 
     what: str
     given: object
-    rule: str
+    rule: str = ""
+    size: int = 0
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        # A handler that made a wrong id may make another one the next time; a long one is mostly the message's.
+        setattr(self, "permanent", self.size > 0)  # noqa: B010 - of this error, not of the class
+
+    @property
+    def sentence(self) -> str:
+        return (TOO_LONG if self.size else NOT_VALID).format_map(vars(self))
+
+
+NOT_VALID: Final = "{given!r} is not a valid {what}: it has to be made of {rule}"
+TOO_LONG: Final = (
+    "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "
+    "use a shorter one, such as a hash of it, and put the text into the message"
+)
+
+
+def too_long(what: str, size: int, limit: int) -> InvalidIdError:
+    """The key, id, type, topic or sender of a message has more bytes than it may have. The text itself is not kept."""
+    return InvalidIdError(what, "", size=size, limit=limit)
+
+
+TROUBLE: Final = {
+    "away": "no Redis server can be reached at {url} ({reason}): check that it runs and the URL is right",
+    "login": (
+        "the server at {url} refuses the login ({reason}): check the user, the password and the database in its URL, "
+        "which is redis://USER:PASSWORD@HOST:PORT/DATABASE in full"
+    ),
+    "writes": (
+        "the server at {url} takes no writes ({reason}): its disk may be full or its folder gone; look with df -h, and at "
+        "the server's log"
+    ),
+}
+"""Troubles with a server, each with the sentence for it. One that takes no writes can't write its own files."""
 
 
 class ServerUnavailableError(BrokerError):
-    """No server answers at a URL."""
+    """No server answers at a URL, or one that refuses the login, or all writes.
 
-    template = "no Redis server can be reached at {url} ({reason}): check that it runs and the URL is right"
+    Attributes:
+        trouble: "away", "login" or "writes".
+    """
+
+    template = "{sentence}"
     is_outage = True
 
     url: str
     reason: str = "no answer"
+    trouble: str = "away"
 
-
-class LoginRefusedError(ServerUnavailableError):
-    """A server answers, and refuses the user, the password or the database of the URL."""
-
-    template = (
-        "the server at {url} refuses the login ({reason}): check the user, the password and the database in its URL, "
-        "which is redis://USER:PASSWORD@HOST:PORT/DATABASE in full"
-    )
-
-
-class WritesRefusedError(ServerUnavailableError):
-    """A server answers, and takes no writes until it can write its snapshots, or its append-only file, again."""
-
-    template = (
-        "the server at {url} takes no writes ({reason}): its disk may be full or its folder gone; look with df -h, and at "
-        "the server's log"
-    )
+    @property
+    def sentence(self) -> str:
+        return TROUBLE[self.trouble].format_map(vars(self))
 
 
 class ConnectionLostError(ServerUnavailableError):
@@ -138,27 +157,28 @@ class ServerNotFoundError(BrokerError):
 
 
 class CommandError(BrokerError):
-    """The server refused a command; the text is the server's."""
-
-    template = "{reason}"
-
-    reason: str
-
-
-class UndeclaredError(CommandError):
-    """What a process would declare is not declared yet, or the functions are not loaded; and its user may do neither.
+    """The server refused a command; the text is the server's.
 
     Attributes:
-        namespace: where.
+        undeclared_in: the namespace, where a process would declare something, or load the functions, and its user may do
+            neither; else "".
     """
 
-    template = (
-        "this user of the server may not load functions and declare agent types and subscriptions, and something here "
-        "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
-        "user with the rules that `callboard acl worker --namespace {namespace}` prints. The server says: {reason}"
-    )
+    template = "{sentence}"
 
-    namespace: str
+    reason: str
+    undeclared_in: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return UNDECLARED.format_map(vars(self)) if self.undeclared_in else self.reason
+
+
+UNDECLARED: Final = (
+    "this user of the server may not load functions and declare agent types and subscriptions, and something here "
+    "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
+    "user with the rules that `callboard acl worker --namespace {undeclared_in}` prints. The server says: {reason}"
+)
 
 
 def is_refused_right(text: str) -> bool:
@@ -172,7 +192,7 @@ class LayoutError(BrokerError):
 
     Attributes:
         namespace: its name.
-        found: number of the layout that it has; a text where somebody has written something else.
+        found: number of the layout that it has; a text where a person has written something else.
         known: number of the layout that this version knows.
     """
 
@@ -187,7 +207,7 @@ class LayoutError(BrokerError):
 
 
 def layout_error(text: str, namespace: str) -> LayoutError | None:
-    """What a function says of a namespace of another layout, as an error; None: it says something else."""
+    """The error for what a function says of a namespace of another layout; None: it says something else."""
     said = re.fullmatch(r"LAYOUT (.*) (\d+)", text, re.DOTALL)
     if said is None:
         return None
@@ -196,32 +216,36 @@ def layout_error(text: str, namespace: str) -> LayoutError | None:
 
 
 class OverloadedError(BrokerError):
-    """The server takes no more messages for now. A handler that gets it is tried again later, as after any outage."""
-
-    template = (
-        "overloaded: {reason}; try again when workers have made room, or give it more memory: "
-        "redis-cli CONFIG SET maxmemory BYTES"
-    )
-    is_outage = True
-
-    reason: str = "the server's memory is full"
-
-
-class BacklogError(OverloadedError):
-    """As much waits in a stream, or for one agent, as `max_backlog` and `max_backlog_per_key` allow.
+    """The server takes no more messages for now. A handler that gets it is tried again later, as after any outage.
 
     Attributes:
-        stream: suffix of the stream, such as `topic:visits`.
+        stream: suffix of the stream, such as `topic:visits`, where as much waits as `max_backlog` or `max_backlog_per_key`
+            allow; "" where the server's memory is full.
         seconds: how long the message waited for room; 0 when it was rejected at once.
     """
 
-    template = "overloaded: {reason}; the message was not sent: add workers, or try again later"
+    template = "overloaded: {reason}; {advice}"
+    is_outage = True
 
+    reason: str = "the server's memory is full"
     stream: str = ""
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.reason = f"{self.stream} has been full" + (f" for {self.seconds:g} s" if self.seconds else "")
+        if self.stream:
+            self.reason = f"{self.stream} has been full" + (
+                f" for {self.seconds:g} s" if self.seconds else ""
+            )
+
+    @property
+    def advice(self) -> str:
+        return WHERE_FULL if self.stream else WHERE_MEMORY_IS_FULL
+
+
+WHERE_FULL: Final = "the message was not sent: add workers, or try again later"
+WHERE_MEMORY_IS_FULL: Final = (
+    "try again when workers have made room, or give it more memory: redis-cli CONFIG SET maxmemory BYTES"
+)
 
 
 class NotReplicatedError(BrokerError):
@@ -236,7 +260,7 @@ class NotReplicatedError(BrokerError):
 
 
 class StateDamagedError(BrokerError):
-    """What is stored of an agent's state does not fit together: somebody changed it by hand, or the server lost a part."""
+    """Parts of the stored state of an agent do not fit together: a person changed one by hand, or the server lost one."""
 
     template = "the state of {agent} can't be read: {reason}. `callboard doctor` tells more, `callboard reset` begins anew"
 
@@ -270,33 +294,41 @@ class DeadLetterError(BrokerError):
 
 
 class DecodeError(BrokerError):
-    """A message can't be read."""
+    """A message can't be read, or its type or version is not known in this process.
+
+    Attributes:
+        name: its type, where that, or its version, is not known here: another process may know it.
+        version: which is not accepted here.
+        accepted: the versions that are; none where the type is not known.
+    """
 
     template = "{reason}"
     permanent = True
 
     reason: str = ""
-
-
-class UnknownMessageError(DecodeError):
-    """The type of a message is not registered in this process."""
-
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        self.reason = f"unknown message type {self.name!r}: register its class here (a handler for it does)"
-
-
-class UnsupportedVersionError(DecodeError):
-    """The version of a message is not accepted in this process."""
-
     name: str = ""
     version: int = 0
     accepted: Sequence[int] = ()
 
-    def __post_init__(self) -> None:
-        accepted = ", ".join(map(str, sorted(self.accepted)))
-        self.reason = f"{self.name} version {self.version} is not accepted here, only {accepted}"
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the type is not registered in this process."""
+        return bool(self.name) and not self.accepted
+
+
+def unknown_message(name: str) -> DecodeError:
+    """The type of a message is not registered in this process."""
+    return DecodeError(
+        f"unknown message type {name!r}: register its class here (a handler for it does)", name
+    )
+
+
+def unaccepted_version(name: str, version: int, accepted: Sequence[int]) -> DecodeError:
+    """The version of a message is not accepted in this process."""
+    known = ", ".join(map(str, sorted(accepted)))
+    return DecodeError(
+        f"{name} version {version} is not accepted here, only {known}", name, version, accepted
+    )
 
 
 class EncodeError(BrokerError, TypeError):
@@ -309,50 +341,28 @@ class EncodeError(BrokerError, TypeError):
     reason: str
 
 
-class MessageDeclarationError(BrokerError, ValueError):
-    """A class can't be registered as a message with this name or version."""
-
-    template = "{name} {reason}"
-
-    name: str
-    reason: str
-
-
-class NameTooLongError(BrokerError, ValueError):
-    """The key, id, type, topic or sender of a message is longer than a worker would take."""
-
-    template = (
-        "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "
-        "use a shorter one, such as a hash of it, and put the text into the message"
-    )
-    permanent = True
-
-    what: str
-    size: int
-    limit: int
-
-
 class PayloadTooLargeError(BrokerError, ValueError):
-    """A message is larger than the limit."""
+    """A message is larger than the limit: `max_payload`, or `max_claim` for those that are kept beside their stream."""
 
-    template = (
-        "the message has {size:,} bytes, the limit is {limit:,}: "
-        "send less, or send it with claim_check=True, which keeps it beside the stream "
-        "(for all messages: CALLBOARD_CLAIM_CHECK=1), or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
-    )
+    template = "the message has {size:,} bytes, the limit {sentence}"
     permanent = True
 
     size: int
     limit: int
+    is_claim: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return (LARGEST_CLAIM if self.is_claim else LARGEST_PAYLOAD).format_map(vars(self))
 
 
-class ClaimTooLargeError(PayloadTooLargeError):
-    """A message is too large even to be kept beside its stream."""
-
-    template = (
-        "the message has {size:,} bytes, the limit for claim checks is {limit:,}: "
-        "send a reference to it, or raise max_claim (CALLBOARD_MAX_CLAIM)"
-    )
+LARGEST_PAYLOAD: Final = (
+    "is {limit:,}: send less, or send it with claim_check=True, which keeps it beside the stream "
+    "(for all messages: CALLBOARD_CLAIM_CHECK=1), or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+)
+LARGEST_CLAIM: Final = (
+    "for claim checks is {limit:,}: send a reference to it, or raise max_claim (CALLBOARD_MAX_CLAIM)"
+)
 
 
 class UndeliverableError(BrokerError, LookupError):
@@ -397,31 +407,13 @@ class DeadlineExceededError(BrokerError):
     message_id: str
 
 
-class DuplicateSubscriptionError(BrokerError, ValueError):
-    """The subscription exists."""
+class SubscriptionError(BrokerError, ValueError, LookupError):
+    """The subscription exists already, or there is none with this id."""
 
-    template = "Subscription already exists: {subscription}"
-
-    subscription: str
-
-
-class UnknownSubscriptionError(BrokerError, ValueError, LookupError):
-    """The subscription does not exist."""
-
-    template = "Subscription does not exist: {subscription}"
+    template = "Subscription {problem}: {subscription}"
 
     subscription: str
-
-
-class TopicMismatchError(BrokerError, CantHandleException):
-    """A subscription was asked for the agent of a topic that it does not match."""
-
-    template = "the topic {topic} does not match {subscription}: ask is_match first"
-    permanent = True
-
-    # With a default because a field of the base class has one.
-    subscription: str = ""
-    topic: str = ""
+    problem: str = "already exists"
 
 
 class RemoteError(BrokerError):

@@ -8,7 +8,7 @@ import re
 from binascii import b2a_base64
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from .errors import InvalidIdError, NameTooLongError
+from .errors import InvalidIdError, too_long
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -49,7 +49,7 @@ def _check_topic_type(name: object) -> str:
 def _check_length(what: str, name: str) -> None:
     size = len(name.encode())
     if size > MOST_NAME:
-        raise NameTooLongError(what, size, MOST_NAME)
+        raise too_long(what, size, MOST_NAME)
 
 
 def check_text(what: str, text: object) -> str:
@@ -94,7 +94,7 @@ class AgentType(_Frozen):
 
     Raises:
         InvalidIdError: the name has other characters than letters, digits, `_`, `-` and `.`, or none.
-        NameTooLongError: it has more than 1,024 bytes.
+            The same, if it has more than 1,024 bytes.
     """
 
     __slots__ = ("type",)
@@ -128,8 +128,7 @@ class AgentId(_Frozen):
         key: any text.
 
     Raises:
-        InvalidIdError: the type is not a valid agent type, or the key no text (a ValueError, as in AutoGen).
-        NameTooLongError: the type has more than 1,024 bytes (a ValueError).
+        InvalidIdError: the type is not a valid agent type, or too long, or the key no text (a ValueError, as in AutoGen).
     """
 
     __slots__ = ("key", "type")
@@ -184,7 +183,6 @@ class TopicId(_Frozen):
     Raises:
         InvalidIdError: the type has other characters than letters, digits and `_-.:=`, or the source is
             no text (a ValueError, as in AutoGen).
-        NameTooLongError: the type has more than 1,024 bytes (a ValueError).
     """
 
     __slots__ = ("source", "type")

@@ -8,8 +8,8 @@ beginning, and other workers may idle meanwhile. So a worker starts with one del
 loop came back promptly from beginning with them, and fewer when it did not.
 
 The messages of an agent are handled one after the other. Of an agent that takes seconds for each, a worker could hold so
-many that it has room for nobody else, while its places are idle. So what waits long behind an agent goes back to the server,
-is parked there behind the agent, which stays with the worker, and comes back in portions as the agent gets on.
+many that it has room for no other agent, while its places are idle. So what waits long behind an agent goes back to the
+server, is parked there behind the agent, which stays with the worker, and comes back in portions as the agent gets on.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class Intake:
     """Decides what the next turn asks for, and whether there is a reason for one.
 
     While a suspect is tried alone, or room is made for one, a handler may wait for the reply of an agent that this very
-    worker has to handle: nobody else may work for that type. Kept waiting, its request would time out as often as it is
-    tried, and what harms nobody would become a dead letter. So for each handler that waits one message is taken, of the
+    worker has to handle: no other worker may work for that type. Kept waiting, its request would time out as often as it is
+    tried, and a harmless message would become a dead letter. So for each handler that waits one message is taken, of the
     types that are asked, suspects or not.
 
     Args:
@@ -265,7 +265,7 @@ class Intake:
         return Pull(self._asked_for, room, 0, False, room)
 
     def take_brought(self) -> Brought | None:
-        """What the bell has brought, once: the answer to a turn, or why there is none."""
+        """The catch of the bell, once: the answer to a turn, or why there is none."""
         return self._bell.take()
 
     def look_everywhere(self) -> None:
@@ -389,7 +389,7 @@ logger = logging.getLogger("callboard.broker")
 
 
 class Brought(NamedTuple):
-    """What came with the bell.
+    """The catch of the bell: a turn that waited there was carried out, or may have been.
 
     Attributes:
         turn: the answer to the turn that waited there, or why it is not known.
@@ -492,7 +492,7 @@ class Bell:
             self._wake()
 
     def take(self) -> Brought | None:
-        """What came with the bell, once."""
+        """The catch of the bell, once."""
         brought, self.brought = self.brought, None
         return brought
 

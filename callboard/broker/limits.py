@@ -28,7 +28,7 @@ FLAT: Final = 2  # containers within containers of a map with lists of plain val
 FLOATS: Final = bytes([0xCA, 0xCB])
 BYTES: Final = bytes([0xC4, 0xC5, 0xC6])  # of one, two or four bytes' length
 ORDINARY: Final = bytes(sorted({*range(256)} - {*CONTAINERS, *FLOATS, *BYTES}))
-"""What neither opens a container nor has to be looked at."""
+"""Headers of values that neither open a container nor have to be looked at."""
 
 
 class Limits(NamedTuple):

@@ -32,10 +32,10 @@ class ConsumedType(NamedTuple):
 
 
 Ending: TypeAlias = tuple[Delivery, Outcome, bool]
-"""The end of a delivery, to be committed by a turn: the delivery, how it ended, and whether it is the last of its agent.
+"""The end of a delivery: the delivery, how it ended, and whether it is the last of its agent that the worker holds.
 
-With the last one the worker holds nothing more of the agent, so that the commit frees it for other workers. (A plain
-tuple: there is one for every message, and a class costs several times as much to make.)
+With the last one the commit frees the agent for other workers. Which it is shows when a turn is made up: until then it
+says False. (A plain tuple: there is one for every message, and a class costs several times as much to make.)
 """
 
 
@@ -70,7 +70,7 @@ class Turn(NamedTuple):
         suspects_wait: a suspect waits for a worker that holds nothing.
         full_topic: a topic whose stream is full, so that a delayed message could not be delivered; "" for none.
         suspicion: deaths of workers that held the suspect among others since it is one.
-        asked_ms: when the turn was sent, by the steady clock of `client/clock.py`; None: it is not known.
+        asked_ms: when the turn was sent, by `steady_ms` of `client/connection.py`; None: it is not known.
         is_second: the turn that waited at the bell was carried out before this one, and its answer comes first.
     """
 
@@ -86,7 +86,7 @@ class Turn(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """What came of waiting at the bell with a turn.
+    """The end of a wait at the bell with a turn.
 
     Attributes:
         agent_type: whose bell rang; None when none did; "" when that is not known.
@@ -192,7 +192,7 @@ class HandlingWorker(Protocol):
     def add_waiting(self, number: int, agent_type: str) -> None:
         """So many more handlers wait for a reply of an agent of this type; a negative number: so many fewer.
 
-        Its name is "" where the request is nobody's to take: it went to an activation that waits.
+        Its name is "" where no worker is to take the request: it went to an activation that waits.
         """
 
 
@@ -251,10 +251,6 @@ class Mailbox:
         return self.task is not None or bool(self.queue) or self.unsent > 0
 
 
-Finished: TypeAlias = tuple[Mailbox, Delivery, Outcome]
-"""A delivery whose handler has ended, and which is not committed yet. A plain tuple as `Ending` is, and for its reason."""
-
-
 class Mailboxes:
     """All mailboxes of a worker.
 
@@ -263,14 +259,16 @@ class Mailboxes:
         finished: what the next turn has to commit, in the order in which it ended.
         held: deliveries in all, finished ones included.
         is_draining: nothing that is held or still comes begins any more.
+        may_give_back: `has_leftovers` is worth asking: something was to be given back since the last turn, or all is.
     """
 
     def __init__(self) -> None:
         self._by_key: dict[MailboxKey, Mailbox] = {}
         self._steps_back = False
         self._too_long: dict[Mailbox, int] = {}
+        self.may_give_back = False
         self.runnable: deque[Mailbox] = deque()
-        self.finished: list[Finished] = []
+        self.finished: list[Ending] = []
         self.held = 0
         self.is_draining = False
 
@@ -310,17 +308,18 @@ class Mailboxes:
         if mailbox.queue and not mailbox.closing:
             self.runnable.append(mailbox)
 
-    def take_finished(self, count: int) -> list[Finished]:
+    def take_finished(self, count: int) -> list[Ending]:
         """The first deliveries to be committed now. The rest, and those that end from here on, are for the turn after."""
         taken, self.finished = self.finished, self.finished[count:]
         del taken[count:]
         return taken
 
-    def endings(self, finished: Sequence[Finished]) -> list[Ending]:
+    def endings(self, finished: Sequence[Ending]) -> list[Ending]:
         """The commits for these deliveries, and for those that go back unhandled; none of them is held any more."""
         endings: list[Ending] = []
         back: list[Delivery] = []
-        for mailbox, delivery, outcome in finished:
+        for delivery, outcome, _ in finished:
+            mailbox: Mailbox = delivery.mailbox
             self.sent(mailbox)
             is_free = not mailbox.queue and mailbox.task is None and not mailbox.unsent
             if is_free:  # as `close_if_done` would find, for most
@@ -329,17 +328,23 @@ class Mailboxes:
                 is_free, rest = self.close_if_done(mailbox)
                 back += rest
             endings.append((delivery, outcome, is_free))
-        if self.is_draining or self._steps_back:
-            self._steps_back = False
-            for mailbox in self:
-                back += self.close_if_done(mailbox)[1]
+        if self.may_give_back:
+            back += self._stepped_back()
         endings += [(delivery, NOT_BEGUN, True) for delivery in back]
         if self._too_long:
             endings += [(delivery, NOT_BEGUN, False) for delivery in self._cut()]
         return endings
 
+    def _stepped_back(self) -> list[Delivery]:
+        """Deliveries that go back, of all agents of which nothing runs any more."""
+        self.may_give_back = self.is_draining
+        if not self.is_draining and not self._steps_back:
+            return []
+        self._steps_back = False
+        return [delivery for mailbox in self for delivery in self.close_if_done(mailbox)[1]]
+
     def _cut(self) -> list[Delivery]:
-        """What goes back of agents that the worker keeps, because too much waits behind them."""
+        """Deliveries that go back of agents that the worker keeps, because too many wait behind them."""
         back: list[Delivery] = []
         for mailbox, share in self._too_long.items():
             # One that is closed meanwhile goes back as a whole, once nothing of it runs.
@@ -395,12 +400,13 @@ class Mailboxes:
             waiting = list(mailbox.queue)[1 if mailbox.task is not None else 0 :]
             if any(map(concerns, waiting)):
                 self.close(mailbox)
-                self._steps_back = True
+                self._steps_back = self.may_give_back = True
         return self._steps_back
 
     def park(self, mailbox: Mailbox, share: int) -> None:
         """Has all but its first deliveries parked again. At least one is kept, and with it the agent."""
         self._too_long[mailbox] = max(1, share)
+        self.may_give_back = True
 
     def close(self, mailbox: Mailbox) -> None:
         """Marks a mailbox to be given back: what has not begun goes back when the running handler has ended."""
@@ -410,7 +416,7 @@ class Mailboxes:
 
     def close_all(self) -> None:
         """Marks every mailbox as `close` does; deliveries that still come go back too."""
-        self.is_draining = True
+        self.is_draining = self.may_give_back = True
         self.runnable.clear()
         for mailbox in self:
             mailbox.closing = True
@@ -419,7 +425,7 @@ class Mailboxes:
 
     def references(self) -> set[tuple[bytes, bytes, bytes]]:
         """The references of everything that is held."""
-        known = {delivery.reference for _, delivery, _ in self.finished}
+        known = {delivery.reference for delivery, _, _ in self.finished}
         for mailbox in self._by_key.values():
             known.update(delivery.reference for delivery in mailbox.queue)
         return known
@@ -447,11 +453,12 @@ class Places:
         running: handlers under way, those that wait for a reply included.
         waiting: handlers that wait for a reply. They leave their place to others: the request may have to be handled
             by this very worker, which would wait for itself otherwise.
-        asked: how many wait for a reply of each agent type; types that nobody waits for are not in it.
+        asked: how many wait for a reply of each agent type; types that no handler waits for are not in it.
+        total: how many handlers may be under way.
     """
 
     def __init__(self, concurrency: int, types: Iterable[ConsumedType]) -> None:
-        self._concurrency = concurrency
+        self.total = concurrency
         self._limits: dict[bytes, int] = {}
         self._running_by_type: dict[bytes, int] = {}
         self._held_back: dict[bytes, deque[Mailbox]] = {}
@@ -459,11 +466,6 @@ class Places:
         self.waiting = 0
         self.asked: dict[str, int] = {}
         self.add_types(types)
-
-    @property
-    def total(self) -> int:
-        """How many handlers may be under way."""
-        return self._concurrency + self.waiting
 
     @property
     def of_any_type(self) -> int:
@@ -477,6 +479,7 @@ class Places:
     def add_waiting(self, number: int, agent_type: str) -> None:
         """So many more handlers wait for a reply of an agent of this type, or fewer."""
         self.waiting += number
+        self.total += number
         if left := self.asked.get(agent_type, 0) + number:
             self.asked[agent_type] = left
         else:
@@ -532,7 +535,7 @@ LONGEST_TRIAL = 1024
 
 
 class Portion:
-    """What one turn carries of what is finished: at least one commit, and no more bytes than the line lets pass in time.
+    """The share of finished deliveries in one turn: at least one commit, and no more bytes than the line lets pass in time.
 
     Whatever is too large to pass before the timeout is sent again after it; were it never less, the worker would repeat it
     for ever while its lease lives.
@@ -550,13 +553,13 @@ class Portion:
         self._trial = 1
         self._good = 0
 
-    def cut(self, finished: Sequence[Finished]) -> int:
+    def cut(self, finished: Sequence[Ending]) -> int:
         """How many of these, from the first on, the next turn carries."""
         if len(finished) < 2:  # at least one leaves, whatever it is
             return len(finished)
         size = records = 0
         for count, item in enumerate(finished):
-            outcome = item[2]
+            outcome = item[1]
             if outcome is NOTHING:
                 continue
             size += weight(outcome)
@@ -569,9 +572,9 @@ class Portion:
                 return count
         return len(finished)
 
-    def was_lost(self, sent: Sequence[Finished]) -> None:
+    def was_lost(self, sent: Sequence[Ending]) -> None:
         """A turn with these was not answered: the next one carries half of it."""
-        size = sum(weight(outcome) for _, _, outcome in sent)
+        size = sum(weight(outcome) for _, outcome, _ in sent)
         if size <= SMALL:
             return
         if self._good or self.limit == self._most:
@@ -580,13 +583,13 @@ class Portion:
         # guard: after a lost turn less is sent
         self.limit = min(self.limit, size) // 2
 
-    def went_well(self, sent: Sequence[Finished]) -> None:
+    def went_well(self, sent: Sequence[Ending]) -> None:
         """A turn was answered: after a few, twice as much is tried; after more of them, when that failed before."""
         if self._trial == 1:
             return
         self._good += 1
         if self.limit == self._most:
-            if sum(weight(outcome) for _, _, outcome in sent) > self._most // 2:
+            if sum(weight(outcome) for _, outcome, _ in sent) > self._most // 2:
                 self._trial = 1
         elif self._good % self._trial == 0:
             self.limit = min(self._most, 2 * self.limit)

@@ -10,7 +10,7 @@ from .errors import MARK
 
 
 class ErrorInfo(NamedTuple):
-    """What went wrong. `traceback` may be ""."""
+    """An error as text. `traceback` may be ""."""
 
     type: str
     message: str
@@ -18,7 +18,7 @@ class ErrorInfo(NamedTuple):
 
 
 class LogChange(NamedTuple):
-    """What a commit does to one log of a persistent agent.
+    """The change of one log of a persistent agent by a commit.
 
     Attributes:
         field: its name in the state.
@@ -110,7 +110,7 @@ def committed(
     logs: tuple[int, Sequence[LogChange]] | None,
     events: Sequence[RunWrite],
 ) -> Commit:
-    """What most handlers end with. The tuple is handed over whole, as for an envelope: see there."""
+    """The outcome of most handlers. The tuple is handed over whole, as for an envelope: see there."""
     return tuple.__new__(Commit, (reply, state, outgoing, once_of, None, False, "", logs, events))
 
 

@@ -152,7 +152,7 @@ def _check_positions(error: BaseException) -> None:
 
 
 def text_of(error: BaseException) -> str:
-    """What the error says; never fails, whatever its class does."""
+    """The text of an error; never fails, whatever its class does."""
     try:
         return str(error)[:MAX_TEXT]
     except Exception as broken:  # noqa: BLE001  (__str__ of an application's error may do anything)

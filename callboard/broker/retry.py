@@ -1,10 +1,12 @@
 """The delivery policy: when a failed message is tried again, when it is a dead letter, and what its sender is told.
 
+Also here: `Backoff`, the pauses of this package's own attempts to reach a server.
+
 Given as `App(retry=RetryPolicy(...))` for all agent types of an app, as `@app.agent(..., retry=...)` for one of them, or
 as `RedisAgentRuntime(retry=...)`; else made of the settings `max_attempts`, `retry_base` and `retry_cap`. Another rule is a
 subclass with a `decide` of its own. An error of a handler may ask for a pause with an attribute `retry_after` (seconds, at
 most an hour), say with `permanent = True` that another attempt is useless, or with `is_outage = True` that something which
-the handler needs can't be reached: that uses up no attempt, see `decide_outage` and outages.py.
+the handler needs can't be reached: that uses up no attempt, see `decide_outage`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,25 @@ from .settings import BrokerSettings
 LONGEST_ASKED: Final = 3_600.0  # seconds; who asks for more is tried after an hour
 SHORTEST_STEP: Final = 0.01  # seconds; with a base of 0 a message that waits would be tried without a pause
 MAX_DOUBLINGS: Final = 60  # beyond it any base is over any cap, and a float might overflow
+
+
+class Backoff:
+    """Pauses between attempts, each twice as long as the one before it.
+
+    Args:
+        first, longest: seconds.
+    """
+
+    __slots__ = ("_longest", "_next")
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._next = first
+        self._longest = longest
+
+    def pause(self) -> float:
+        """Seconds to wait now; the next time it is longer."""
+        now, self._next = self._next, min(2 * self._next, self._longest)
+        return now
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +138,7 @@ class RetryPolicy:
 def decided(
     policy: RetryPolicy, attempt: int, error: BaseException, info: ErrorInfo, waited: float = 0.0
 ) -> Retry | DeadLetter:
-    """What a policy decides, which may be an app's own: a decision that can't be carried out is a dead letter.
+    """The decision of a policy, which may be an app's own: one that can't be carried out is a dead letter.
 
     Without this a pause that is no number would end the turn that commits it, and no other decision would leave any more.
 

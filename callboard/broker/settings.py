@@ -299,7 +299,7 @@ class BrokerSettings:
 
 
 def variable(setting: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """What the environment says of one setting; None: nothing."""
+    """The value of one setting in the environment; None: it has none."""
     source = os.environ if environ is None else environ
     text = source.get(PREFIX + setting.upper())
     return text or (source.get("REDIS_URL") if setting == "url" else None) or None

@@ -15,7 +15,7 @@ CONTAINERS = frozenset(
 )
 MAPS = NAMED_FIELDS | {"dict"}
 TEXT_KEYS = frozenset({"str", "literal"})
-# What pydantic makes anew, or what nobody can change. Not among them: a function of the class that sees the data before they
+# What pydantic makes anew, or what can't be changed. Not among them: a function of the class that sees the data before they
 # are read, since it may change or keep them. That a serializer has a kind, too, only keeps more classes out.
 COPIED = frozenset(
     {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from callboard.foundation import CantHandleException
+
 from .errors import (
-    DuplicateSubscriptionError,
     EncodeError,
-    TopicMismatchError,
-    UnknownSubscriptionError,
+    SubscriptionError,
 )
 from .ids import AgentId, AgentType, TopicId
 
@@ -36,7 +36,7 @@ class Subscription(Protocol):
         """The agent that receives messages of the topic.
 
         Raises:
-            TopicMismatchError: it does not match.
+            CantHandleException: it does not match.
         """
         ...
 
@@ -73,10 +73,10 @@ class _Subscription:
         """The agent whose key is the topic's source.
 
         Raises:
-            TopicMismatchError: it does not match.
+            CantHandleException: it does not match.
         """
         if not self.is_match(topic_id):
-            raise TopicMismatchError(subscription=repr(self), topic=str(topic_id))
+            raise CantHandleException(f"the topic {topic_id} does not match {self!r}: ask is_match first")
         return AgentId(self._agent_type, topic_id.source)
 
     def __eq__(self, other: object) -> bool:
@@ -173,13 +173,13 @@ class SubscriptionTable:
         """Adds one.
 
         Raises:
-            DuplicateSubscriptionError: an equal one is there.
+            SubscriptionError: an equal one is there.
             EncodeError: it is of a class of its own, which other processes could not know.
         """
         if not isinstance(subscription, TypeSubscription | TypePrefixSubscription):
             raise EncodeError(type(subscription).__name__, "use TypeSubscription or TypePrefixSubscription")
         if subscription in self:
-            raise DuplicateSubscriptionError(repr(subscription))
+            raise SubscriptionError(repr(subscription))
         self._all[subscription.id] = subscription
         self._pairs.add(subscription)
 
@@ -187,10 +187,10 @@ class SubscriptionTable:
         """Removes one by its id.
 
         Raises:
-            UnknownSubscriptionError: there is none.
+            SubscriptionError: there is none.
         """
         subscription = self._all.pop(id, None)
         if subscription is None:
-            raise UnknownSubscriptionError(id)
+            raise SubscriptionError(id, "does not exist")
         self._pairs.discard(subscription)
         return subscription

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeAlias
+from typing import Final, NamedTuple, ParamSpec, TypeAlias
 
 P = ParamSpec("P")
 logger = logging.getLogger("callboard.broker.telemetry")
@@ -144,7 +144,8 @@ Event: TypeAlias = (
 )
 Listener: TypeAlias = Callable[[Event], None]
 
-_listeners: tuple[Listener, ...] = ()
+LISTENERS: Final[list[Listener]] = []
+"""All who listen in this process. Ask whether it is empty before you gather data for an event that cost something."""
 
 
 def attach(listener: Listener) -> Callable[[], None]:
@@ -155,31 +156,22 @@ def attach(listener: Listener) -> Callable[[], None]:
     Returns:
         A function that ends it; calling it again does nothing.
     """
-    global _listeners  # noqa: PLW0603  (a tuple that is replaced whole needs no lock where it is read)
     ticket: list[Listener] = [listener]
-    _listeners = (*_listeners, listener)
+    LISTENERS.append(listener)
 
     def detach() -> None:
-        global _listeners  # noqa: PLW0603
         if ticket:
-            remaining = list(_listeners)
-            remaining.remove(ticket.pop())
-            _listeners = tuple(remaining)
+            LISTENERS.remove(ticket.pop())
 
     return detach
 
 
-def is_watched() -> bool:
-    """Whether there is a listener; for callers whose data for an event cost something."""
-    return bool(_listeners)
-
-
 def emit(event: Callable[P, Event], *args: P.args, **kwargs: P.kwargs) -> None:
     """Tells listeners of an event: `emit(Fenced, worker, 3)`. Without listeners the event is not even made."""
-    if not _listeners:
+    if not LISTENERS:
         return
     happened = event(*args, **kwargs)
-    for listener in _listeners:
+    for listener in tuple(LISTENERS):  # another thread, or the listener itself, may detach one meanwhile
         try:
             listener(happened)
         except Exception:

@@ -68,7 +68,7 @@ def command_line(wanted: str = "") -> typer.Typer:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Runs a command; returns the exit code.
+    """Run a command; return the exit code.
 
     Raises:
         Exception: what ended the command, other than wrong use.

@@ -43,14 +43,13 @@ class CommandFailed(ActorError):
 
 
 def bad_use(sentence: str) -> NoReturn:
-    """Ends the command with the exit code for wrong use."""
+    """End the command with the exit code for wrong use."""
     raise CommandFailed(sentence, BAD_USE)
 
 
 def code_of(error: BaseException, command: str = "") -> int:
     """The exit code for an error that ended a command of this name."""
     from callboard.broker.errors import (
-        BadUrlError,
         CommandError,
         InvalidIdError,
         LayoutError,
@@ -61,15 +60,19 @@ def code_of(error: BaseException, command: str = "") -> int:
         is_refused_right,
     )
     from callboard.broker.redis.embedded import ServerStartError
-    from callboard.errors import DeclarationError, UnheardError
-    from callboard.memory.errors import FilterError, MemorySettingError, StoreUnavailableError
-    from callboard.process.loader import LoadingError
-    from callboard.process.supervisor import UnfitError
-    from callboard.process.worker import UNFIT, MaxMemoryTooLowError
+    from callboard.errors import (
+        DeclarationError,
+        DuplicateAgentTypeError,
+        SettingValueError,
+        UnheardError,
+        UnknownNameError,
+    )
+    from callboard.memory.errors import MemoryValueError, StoreUnavailableError
+    from callboard.process.worker import UNFIT, WorkerProcessError
 
     if isinstance(error, CommandFailed):
         return error.code
-    if isinstance(error, MaxMemoryTooLowError | UnfitError):
+    if isinstance(error, WorkerProcessError) and error.is_unfit:
         return UNFIT
     if command in WORKING and isinstance(error, CommandError) and is_refused_right(str(error)):
         return UNFIT
@@ -84,14 +87,14 @@ def code_of(error: BaseException, command: str = "") -> int:
         return UNHEARD
     if isinstance(
         error,
-        BadUrlError
-        | InvalidIdError
+        InvalidIdError
         | LayoutError
         | SettingsError
-        | LoadingError
         | DeclarationError
-        | MemorySettingError
-        | FilterError,
+        | DuplicateAgentTypeError
+        | SettingValueError
+        | UnknownNameError
+        | MemoryValueError,
     ):
         return BAD_USE
     return FAILED
@@ -104,13 +107,14 @@ def sentence_of(error: BaseException, command: str = "") -> str:
         error: What ended the command.
         command: Its name, such as `status`: a user of the server who may not do what it does is told which role may.
     """
-    from callboard.broker.errors import CommandError, UndeclaredError, is_refused_right
+    from callboard.broker.errors import CommandError, is_refused_right
 
     role = ROLES.get(command, "operator")
-    if isinstance(error, UndeclaredError) and role == "publisher":
+    undeclared = isinstance(error, CommandError) and error.undeclared_in
+    if undeclared and role == "publisher":
         return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
-        error = error.__cause__ if isinstance(error, UndeclaredError) and error.__cause__ else error
+        error = error.__cause__ if undeclared and error.__cause__ else error
         return (
             f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
             f"`callboard acl {role} --namespace NAME` prints its rules. The server says: {error}"

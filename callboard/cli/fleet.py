@@ -45,7 +45,7 @@ UP, CLEAR_BELOW, CLEAR_ALL = "\x1b[{}A", "\x1b[J", "\x1b[H\x1b[2J"
 class Pane:
     """Draws lines at the bottom of a terminal, and draws them again when they change or the terminal is resized.
 
-    After a resize nobody knows where on the screen the old lines are: some terminals break long lines anew, others cut them.
+    After a resize it is not known where the old lines are: some terminals break long lines anew, others cut them.
     So the screen is cleared then, and what stood on it is written again. Once the terminal is closed, nothing is shown.
 
     Args:
@@ -68,7 +68,7 @@ class Pane:
         return size if size.columns and size.lines else USUAL_SIZE
 
     def draw(self, lines: Sequence[str], above: Sequence[str] = ()) -> None:
-        """Shows these lines instead of the ones before.
+        """Show these lines instead of the ones before.
 
         Args:
             lines: None of them wider than the terminal; those that it has no room for are left out.
@@ -86,7 +86,7 @@ class Pane:
         self._write(text + "\r\n".join(shown))
 
     def close(self) -> None:
-        """Leaves the lines where they are; what is written next comes below."""
+        """Leave the lines where they are; what is written next comes below."""
         if self._drawn:
             self._write("\r\n")
         self._drawn = 0
@@ -98,7 +98,7 @@ class Pane:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            # The terminal was closed: there is nobody to show anything to, and what is shown must go on without it.
+            # The terminal was closed: the fleet must go on without the board.
             self._is_gone = True
 
     def _erase(self) -> str:
@@ -184,7 +184,7 @@ class Board(Protocol):
     every: float
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Shows the present state."""
+        """Show the present state."""
         ...
 
     def output(self, child: Child, line: str) -> None:
@@ -207,7 +207,7 @@ class PlainBoard:
         self._next = 0.0
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Prints the types that changed."""
+        """Print the types that changed."""
         if time.monotonic() < self._next:
             return
         changed = [row for row in rows if self._shown.get(row.type, row._replace(up=-1))[:-1] != row[:-1]]
@@ -242,7 +242,7 @@ class LiveBoard:
         self._rows: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Draws the table anew."""
+        """Draw the table anew."""
         self._rows = rows
         self._draw()
 
@@ -404,12 +404,11 @@ class Fleet:
         self._looked_at = 0.0
 
     async def run(self) -> Ending:
-        """Runs until a signal, or `supervisor.stop()`.
+        """Run until a signal, or `supervisor.stop()`.
 
         Raises:
             CommandError: The user of the server may not work; nothing was started.
-            GaveUpError: A process died too often.
-            UnfitError: A process would always end so.
+            WorkerProcessError: A process died too often, or would always end so.
         """
         await self._check_rights()
         watching = asyncio.create_task(self._watch())
@@ -423,13 +422,13 @@ class Fleet:
                 await self.look()
 
     async def _check_rights(self) -> None:
-        """Asks what every worker begins with: who may not is told once, and not by each process."""
+        """Ask what every worker begins with: a user without the right is told once, and not by each process."""
         admin = self._transport.admin
         newest = ("XREVRANGE", self._transport.keys.of(CONTROL), "+", "-", "COUNT", 1)
         await admin.despite_losses(lambda: admin.command(*newest))
 
     async def look(self) -> Overview:
-        """Shows the present state of the namespace.
+        """Show the present state of the namespace.
 
         Raises:
             BrokerError: The server does not answer.
@@ -489,7 +488,7 @@ class Fleet:
 
 
 def reloading(fleet: Fleet, plan: FleetPlan, board: Board) -> AbstractAsyncContextManager[None]:
-    """Starts the processes of a fleet anew, within it, when a Python file in the current folder or below changes."""
+    """Start the processes of a fleet anew, within it, when a Python file in the current folder or below changes."""
     reloader = Reloader(
         plan.target,
         plan.processes,

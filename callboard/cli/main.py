@@ -17,7 +17,7 @@ from .worker_line import read_worker_line
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits.
+    """Run the command line and exit.
 
     Args:
         arguments: Without the program's name; None: those of this process.

@@ -135,7 +135,7 @@ def parse_fields(texts: Iterable[str], known: Iterable[str] = ()) -> dict[str, A
 
 
 def _example(text: str, known: Iterable[str], given: Collection[str]) -> str:
-    """What was probably meant: the first field that is not given yet."""
+    """The field that was probably meant: the first one that is not given yet."""
     field = next((name for name in known if name not in given), None)
     return f": write {shlex.quote(f'{field}={text}')}" if field and text else ""
 

@@ -135,7 +135,7 @@ def _is_given(ctx: Any, name: str) -> bool:
 def command(
     app: typer.Typer, name: str, function: Callable[..., Any], cls: type[TyperCommand] = NamingCommand
 ) -> None:
-    """Adds a command whose help is its function's docstring; indented paragraphs are shown as they are."""
+    """Add a command whose help is its function's docstring; indented paragraphs are shown as they are."""
     app.command(name, cls=cls, help=help_of(function))(function)
 
 

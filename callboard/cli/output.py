@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, TextIO
 
 from callboard.foundation import ActorError
@@ -40,7 +41,7 @@ def say(line: str = "") -> None:
 
 
 class PatientPrinter:
-    """Prints lines on stdout and waits until somebody reads them, while the event loop still sees Ctrl-C."""
+    """Prints lines on stdout and waits until their reader has taken them, while the event loop still sees Ctrl-C."""
 
     def __init__(self) -> None:
         self._outlet = Outlet(sys.stdout.fileno())
@@ -65,7 +66,7 @@ def remark(line: str) -> None:
 
 
 def hint(sentence: str) -> None:
-    """What a person should know while a command goes on, on stderr."""
+    """A sentence for people while a command goes on, on stderr."""
     for line in wrapped(f"callboard: {sentence}", terminal_width(sys.stderr), indent="  "):
         remark(line)
 
@@ -205,7 +206,7 @@ def terminal_width(stream: TextIO) -> int | None:
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[Any]], optional: Sequence[str] = ()) -> None:
-    """Prints `columns`, as wide as the terminal at most."""
+    """Print `columns`, as wide as the terminal at most."""
     for line in columns(header, rows, terminal_width(sys.stdout), optional):
         say(line)
 
@@ -227,6 +228,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def clock(when: datetime) -> str:
+    """A moment for people, by the clock of the place where they are."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
 def ago(since: int | None, now: int) -> str | None:
     """The time since a moment, for people; both in ms of the server's clock. None: there was no such moment."""
     return None if since is None else duration(max(0, now - since) / 1000)
@@ -241,8 +247,18 @@ def size(number: int) -> str:
     return f"{value:.1f} {unit}" if unit != "B" else f"{number} B"
 
 
+def say_paused(name: str, changed: bool) -> None:
+    """Say that something is paused; `changed`: by this order."""
+    say(f"{name} is paused" if changed else f"{name} was paused already")
+
+
+def say_resumed(name: str, changed: bool) -> None:
+    """Say that something goes on; `changed`: by this order."""
+    say(f"{name} goes on" if changed else f"{name} was not paused")
+
+
 def say_facts(facts: Mapping[str, str]) -> None:
-    """Prints one line for each name, or several where a terminal is too narrow."""
+    """Print one line for each name, or several where a terminal is too narrow."""
     widest = max(map(len, facts), default=0)
     width = terminal_width(sys.stdout)
     for name, text in facts.items():
@@ -252,7 +268,7 @@ def say_facts(facts: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Shows how far a job is: a bar on stderr, where that is a terminal.
+    """Show how far a job is: a bar on stderr, where that is a terminal.
 
     Args:
         what: The text in front of the bar.

@@ -29,7 +29,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def interruptible(call_off: Callable[[], None]) -> Iterator[None]:
-    """Calls `call_off` for the first of these signals; the second ends the process at once. Within a running loop."""
+    """Call `call_off` for the first of these signals; the second ends the process at once. Within a running loop."""
     loop = asyncio.get_running_loop()
 
     def end_at_once() -> None:
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a command's coroutine to its end, faster where uvloop is installed."""
+    """Run a command's coroutine to its end, faster where uvloop is installed."""
     try:
         import uvloop
     except ImportError:
@@ -153,7 +153,7 @@ async def operator(
         yield transport
 
 
-class Server(NamedTuple):
+class CommandServer(NamedTuple):
     """The server that a command uses.
 
     Attributes:
@@ -170,7 +170,7 @@ async def _transport(
     target: str | None,
     url: str | None,
     namespace: str | None,
-    server_of: Callable[[str | None], AbstractAsyncContextManager[Server]],
+    server_of: Callable[[str | None], AbstractAsyncContextManager[CommandServer]],
 ) -> AsyncIterator[RedisTransport]:
     from callboard.broker.redis.client.transport import RedisTransport
     from callboard.process.loader import load_app
@@ -218,7 +218,7 @@ async def _check_namespace_at(url: str, settings: BrokerSettings) -> None:
 
 
 async def check_namespace(transport: RedisTransport) -> None:
-    """Refuses a namespace in which nothing was ever declared.
+    """Refuse a namespace in which nothing was ever declared.
 
     Raises:
         CommandFailed: It names the nearest one that there is, or all of them.
@@ -239,20 +239,20 @@ async def check_namespace(transport: RedisTransport) -> None:
 
 
 async def check_type(transport: RedisTransport, agent_type: str) -> None:
-    """Refuses an agent type that is not declared in the namespace.
+    """Refuse an agent type that is not declared in the namespace.
 
     Raises:
-        UnknownAgentTypeError: It names the nearest one that there is, or all of them.
+        UnknownNameError: It names the nearest one that there is, or all of them.
     """
-    from callboard.errors import UnknownAgentTypeError
+    from callboard.errors import UnknownNameError
 
     known = await names_in(transport, "types")
     if agent_type not in known:
-        raise UnknownAgentTypeError(agent_type, known)
+        raise UnknownNameError("agent type", agent_type, known)
 
 
 async def check_topic(transport: RedisTransport, topic: str) -> None:
-    """Refuses a topic that does not exist in the namespace.
+    """Refuse a topic that does not exist in the namespace.
 
     Raises:
         CommandFailed: It names the nearest one that there is, or all of them.
@@ -281,7 +281,7 @@ async def overview_of(target: str | None, url: str | None, namespace: str | None
 
 
 def control_of(transport: RedisTransport) -> Control:
-    """Gives orders to the workers of a namespace."""
+    """The control of a namespace: orders to its workers."""
     from callboard.runtime.control import Control
 
     async def connected() -> RedisTransport:
@@ -291,37 +291,37 @@ def control_of(transport: RedisTransport) -> Control:
 
 
 @contextlib.asynccontextmanager
-async def server_at(url: str | None) -> AsyncIterator[Server]:
+async def server_at(url: str | None) -> AsyncIterator[CommandServer]:
     """The server to use: the one of a URL, else the embedded one, which stays up meanwhile."""
     if url is not None:
-        yield Server(url, _leave_alone)
+        yield CommandServer(url, _leave_alone)
         return
     from callboard.broker.redis.embedded import EmbeddedServer
 
     async with await EmbeddedServer.acquire() as handle:
-        yield Server(handle.url, handle.ensure_running)
+        yield CommandServer(handle.url, handle.ensure_running)
 
 
 @contextlib.asynccontextmanager
-async def running_server(url: str | None) -> AsyncIterator[Server]:
+async def running_server(url: str | None) -> AsyncIterator[CommandServer]:
     """The server to look at: the one of a URL, else the embedded one, if it runs.
 
     Raises:
         CommandFailed: It does not run.
     """
     if url is not None:
-        yield Server(url, _leave_alone)
+        yield CommandServer(url, _leave_alone)
         return
     from callboard.broker.redis.embedded import EmbeddedServer
 
     status = await EmbeddedServer.status()
     if status is None:
         raise CommandFailed(_no_server(), UNREACHABLE)
-    yield Server(status.url, _leave_alone)
+    yield CommandServer(status.url, _leave_alone)
 
 
 @contextlib.asynccontextmanager
-async def server_with_data(url: str | None) -> AsyncIterator[Server]:
+async def server_with_data(url: str | None) -> AsyncIterator[CommandServer]:
     """As `server_at`, but nothing is made where there is no embedded server yet.
 
     Raises:
@@ -336,7 +336,7 @@ async def server_with_data(url: str | None) -> AsyncIterator[Server]:
 
 
 def _no_server() -> str:
-    """What to do when the embedded server does not run."""
+    """Advice for a command that finds no embedded server."""
     from callboard.broker.redis.embedded import DEFAULT_DIRECTORY
 
     if DEFAULT_DIRECTORY.is_dir():
@@ -355,17 +355,17 @@ async def _leave_alone() -> None:
 
 
 def check_types(app: App, names: Sequence[str]) -> None:
-    """Refuses agent types that the app does not declare.
+    """Refuse agent types that the app does not declare.
 
     Raises:
-        UnknownAgentTypeError: with the nearest name that it has.
+        UnknownNameError: with the nearest name that it has.
     """
     for name in names:
         app[name]
 
 
 def nothing_to_run(app: App, or_else: str = "") -> NoReturn:
-    """Ends the command: there is no agent type to work for."""
+    """End the command: there is no agent type to work for."""
     bad_use(f"the app {app.name!r} has nothing to run: declare agents with @app.agent{or_else}")
 
 
@@ -386,6 +386,6 @@ def with_limits(settings: BrokerSettings, max_memory: str | None, max_messages: 
 
 
 def worker_options(settings: BrokerSettings) -> tuple[str, ...]:
-    """What the processes of `callboard up` are told besides their type: these limits, and --debug where it was given."""
+    """Options of the processes of `callboard up` beside their type: these limits, and --debug where it was given."""
     debug = ("--debug",) if logging.getLogger().isEnabledFor(logging.DEBUG) else ()
     return ("--max-memory", str(settings.max_memory), "--max-messages", str(settings.max_messages), *debug)

@@ -39,7 +39,7 @@ class TeamTask:
 
 
 async def ask_team(runtime: RedisAgentRuntime, asked: TeamTask, token: CancellationToken) -> None:
-    """Gives a team a task, and prints what is said until the run has ended.
+    """Give a team a task, and print what is said until the run has ended.
 
     Args:
         runtime: Reaches the team.
@@ -80,7 +80,7 @@ def user_name() -> str:
 
 
 async def print_lines(stream: Any) -> None:
-    """Prints what a run's stream yields, each message as a line of JSON, without pieces of texts."""
+    """Print what a run's stream yields, each message as a line of JSON, without pieces of texts."""
     from callboard.agents import TaskResult
     from callboard.teams.loop import is_kept
 
@@ -98,7 +98,7 @@ def types_of(app: App, team: str) -> list[str]:
 
 
 def check_is_no_team(recipient: AgentId, text: str, app: App) -> None:
-    """Refuses a task that is sent to an agent of a team: that takes messages of teams only."""
+    """Refuse a task that is sent to an agent of a team: that takes messages of teams only."""
     name = recipient.type.partition(".")[0]
     if name not in app.teams or text in app.message_types():
         return

@@ -128,7 +128,7 @@ def _sources(folder: Path) -> list[Path]:
 
 
 class TemplateName(StrEnum):
-    """What `--template` takes."""
+    """Names of templates, as `--template` takes them."""
 
     COUNTER = "counter"
     ASSISTANT = "assistant"

@@ -1,8 +1,8 @@
 """The command line of a worker, read without typer, and durations as people write them.
 
 A worker runs for days, and there are many: what typer and its options take would be for nothing once the line is read. That
-is 1.8 MB of memory, and a twelfth of the instructions to the first message. Only what is plainly right is read here. Help
-and every mistake are left to typer, which knows what to say.
+is 1.7 MB of memory, and a tenth of the instructions to the first message (docs/speed.md). Only what is plainly right is
+read here. Help and every mistake are left to typer, which knows what to say.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMAND: Final = "worker"
 
 
 class WorkerLine(NamedTuple):
-    """What `callboard worker` is told; its options are explained where it declares them."""
+    """The line of `callboard worker`; its options are explained where it declares them."""
 
     target: str
     types: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from .worker_line import WorkerLine
 
 
 def work(line: WorkerLine) -> int:
-    """Runs agents in this process until it is told to stop; returns the exit code."""
+    """Run agents in this process until it is told to stop; return the exit code."""
     app = load_app(line.target, line.folder)
     check_types(app, line.types)
     if not app.declarations:

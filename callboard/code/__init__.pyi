@@ -18,7 +18,6 @@ from .functions import (
 from .local import (
     CodeLimits as CodeLimits,
     LocalCommandLineCodeExecutor as LocalCommandLineCodeExecutor,
-    LocalCommandLineCodeExecutorConfig as LocalCommandLineCodeExecutorConfig,
 )
 from .process import Confinement as Confinement
 from .tool import (

@@ -46,7 +46,7 @@ class ConfinementError(CodeError, RuntimeError):
 
     @property
     def listed(self) -> str:
-        """What is missing, as text."""
+        """The missing measures, as text."""
         return ", ".join(self.missing)
 
 
@@ -73,7 +73,7 @@ class CodeBlock:
 
 @dataclass(frozen=True)
 class CodeResult:
-    """What running code blocks came to.
+    """Exit code and output of code blocks.
 
     Attributes:
         exit_code: 0 when all blocks ran to their end, else the exit code of the block that did not. 124 after a

@@ -173,7 +173,7 @@ def build_python_functions_file(functions: Sequence[Function]) -> str:
 
 
 def packages_of(functions: Sequence[Function]) -> list[str]:
-    """What pip has to install for the functions, each once."""
+    """Packages that pip has to install for the functions, each once."""
     with_packages = [function for function in functions if _has_requirements(function)]
     return list(dict.fromkeys(name for function in with_packages for name in function.python_packages))
 

@@ -17,18 +17,17 @@ from pydantic import BaseModel, Field
 
 from callboard.code.launcher import LaunchPlan
 from callboard.core.cancellation import CancellationToken
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
 from callboard.foundation.component import Component
 from callboard.foundation.texts import printable
 
 from . import process
-from .base import CodeBlock, CodeExecutor, CommandLineCodeResult, FunctionsError
+from .base import CodeBlock, CodeError, CodeExecutor, CommandLineCodeResult, FunctionsError
 from .functions import Function, build_python_functions_file, install, packages_of, to_stub
 from .process import Confinement, Measure, detect
 from .workspace import (
     NAMES,
     PACKAGES,
-    OutsideError,
     WorkFolder,
     delete,
     environment,
@@ -80,7 +79,7 @@ class CodeLimits:
 
 
 class LocalCommandLineCodeExecutorConfig(BaseModel):
-    """What a `LocalCommandLineCodeExecutor` is made with; what AutoGen's has not comes last.
+    """Arguments of a `LocalCommandLineCodeExecutor`; those that AutoGen's has not come last.
 
     Attributes:
         timeout: Seconds for each block.
@@ -244,13 +243,15 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
 
     @property
     def confinement(self) -> Confinement:
-        """What is in force while code runs. Known from `start` on, or from the first block.
+        """Measures in force while code runs. Known from `start` on, or from the first block.
 
         Raises:
-            OutsideContextError: It is not known yet (a RuntimeError).
+            MisuseError: It is not known yet (a RuntimeError).
         """
         if self._confinement is None:
-            raise OutsideContextError("LocalCommandLineCodeExecutor.confinement", "a started executor")
+            raise MisuseError(
+                "LocalCommandLineCodeExecutor.confinement must be called within a started executor."
+            )
         return self._confinement
 
     def format_functions_for_prompt(self, prompt_template: str = FUNCTION_PROMPT_TEMPLATE) -> str:
@@ -358,7 +359,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
             return 1, f"\n{language.name} is not installed"
         try:
             files.append(write_code(folder, block.code, named_file(block.code, folder), language.suffix))
-        except OutsideError:
+        except CodeError:
             return 1, "\nFilename is not in the workspace"
         command = [program, *language.options, str(folder / files[-1])]
         environ = environment(folder, self._virtual_env, self._env)

@@ -27,7 +27,7 @@ COVERS_TRUNCATE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """What is in force while code runs. Limits, the clean environment and the closed input are always.
+    """Measures in force while code runs. Limits, the clean environment and the closed input are always.
 
     None of it makes a sandbox: a fault in the kernel leads out of it.
 
@@ -49,7 +49,7 @@ class Confinement:
 
     @classmethod
     def of(cls, measures: Iterable[str], *, landlock: int = 0, network: bool = False) -> Confinement:
-        """What some measures come to.
+        """The confinement that some measures come to.
 
         Args:
             measures: Those that work.
@@ -150,7 +150,7 @@ class KeptOutput:
             self._tail_size -= len(self._tail.popleft())
 
     def text(self) -> str:
-        """What is kept, as text; between its two parts it says how much was left out.
+        """The kept output as text; between its two parts it says how much was left out.
 
         What is not UTF-8, and the character NUL, which many a store refuses, are shown as U+FFFD.
         """

@@ -21,13 +21,13 @@ __all__ = [
 
 
 class CodeExecutionInput(BaseModel):
-    """What the model gives."""
+    """The model's code."""
 
     code: str = Field(description="The Python code to run; what it prints is the result")
 
 
 class CodeExecutionResult(BaseModel):
-    """What the model gets: the output. As data it is the output alone, as in AutoGen."""
+    """The output, for the model. As data it is the output alone, as in AutoGen."""
 
     success: bool
     output: str
@@ -53,7 +53,7 @@ class PythonCodeExecutionTool(
     """Runs Python code that a model wrote, and returns what it prints.
 
     Args:
-        executor: What runs it. Whoever made it starts and stops it.
+        executor: Runs it. It is started and stopped where it was made.
     """
 
     component_config_schema = PythonCodeExecutionToolConfig

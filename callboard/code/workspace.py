@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
+from .base import CodeError
+
 
 @dataclass(frozen=True)
 class Language:
@@ -258,17 +260,14 @@ class WorkFolder:
 
 MARK = "# filename:"
 LONGEST_NAME = 200
-
-
-class OutsideError(Exception):
-    """The name that code gives its file does not lie inside the work folder. Caught by the executor."""
+OUTSIDE = "the file does not lie inside the work folder"
 
 
 def named_file(code: str, folder: Path) -> PurePosixPath | None:
     """The file that code names in its first line (`# filename: name.py`), relative to the folder; None without one.
 
     Raises:
-        OutsideError: It leads out of the folder, or can't be a name.
+        CodeError: It leads out of the folder, or can't be a name.
     """
     first = code.split("\n", 1)[0]
     if not first.startswith(MARK):
@@ -278,9 +277,9 @@ def named_file(code: str, folder: Path) -> PurePosixPath | None:
         try:
             name = name.relative_to(folder)
         except ValueError:
-            raise OutsideError from None
+            raise CodeError(OUTSIDE) from None
     if not name.parts or any(not _is_plain(part) for part in name.parts):
-        raise OutsideError
+        raise CodeError(OUTSIDE)
     return name
 
 
@@ -295,7 +294,7 @@ def write_code(folder: Path, code: str, name: PurePosixPath | None, suffix: str)
         suffix: The end of a name that is made.
 
     Raises:
-        OutsideError: A folder on the way to the file is a link, or the name is a folder's.
+        CodeError: A folder on the way to the file is a link, or the name is a folder's.
         OSError: It can't be written.
     """
     data = code.encode("utf-8", "replace")
@@ -307,14 +306,14 @@ def write_code(folder: Path, code: str, name: PurePosixPath | None, suffix: str)
         except FileNotFoundError:
             pass
         except (IsADirectoryError, PermissionError):
-            raise OutsideError from None
+            raise CodeError(OUTSIDE) from None
         _create(name.name, place, data)
     return name
 
 
 def delete(folder: Path, name: PurePosixPath) -> None:
     """Delete a file that `write_code` wrote; that it is gone already, or out of reach, is no matter."""
-    with contextlib.suppress(OSError, OutsideError), _folder_of(folder, name) as place:
+    with contextlib.suppress(OSError, CodeError), _folder_of(folder, name) as place:
         os.unlink(name.name, dir_fd=place)
 
 
@@ -338,7 +337,7 @@ def _folder_of(folder: Path, name: PurePosixPath) -> Iterator[int]:
                 inner = os.open(part, _FOLDER, dir_fd=place)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                    raise OutsideError from None
+                    raise CodeError(OUTSIDE) from None
                 raise
             os.close(place)
             place = inner

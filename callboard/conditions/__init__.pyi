@@ -1,7 +1,6 @@
 from .base import (
     AndTerminationCondition as AndTerminationCondition,
     ConditionError as ConditionError,
-    ConditionSettingError as ConditionSettingError,
     ConditionStateError as ConditionStateError,
     OrTerminationCondition as OrTerminationCondition,
     TerminatedException as TerminatedException,

@@ -28,16 +28,6 @@ class TerminatedException(ConditionError, RuntimeError):
     template = "Termination condition has already been reached"
 
 
-class ConditionSettingError(ConditionError, ValueError):
-    """A condition was made with a setting that can't work."""
-
-    template = "{setting}={value} can't work: it must be {rule}."
-
-    setting: str
-    value: str
-    rule: str
-
-
 class ConditionStateError(ConditionError, ValueError):
     """A state was loaded that this condition did not save."""
 
@@ -121,7 +111,7 @@ class TerminationCondition(ComponentBase[BaseModel], ABC):
         ...
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it remembers, as plain data that fits into JSON; here: nothing.
+        """Its memory, as plain data that fits into JSON; here: nothing.
 
         AutoGen's conditions can't be saved: there a team that is restarted counts from zero.
         """

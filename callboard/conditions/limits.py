@@ -8,10 +8,11 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, NonNegativeInt
 
+from callboard.errors import SettingValueError
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseChatMessage, StopMessage
 
-from .base import ConditionSettingError, Messages, TerminatedException, TerminationCondition, read_state
+from .base import Messages, TerminatedException, TerminationCondition, read_state
 from .triggers import LatchedTermination
 
 
@@ -30,7 +31,7 @@ class MaxMessageTermination(TerminationCondition, Component[MaxMessageTerminatio
         include_agent_event: Whether events count as well.
 
     Raises:
-        ConditionSettingError: The number is less than 1 (a ValueError).
+        SettingValueError: The number is less than 1 (a ValueError).
     """
 
     component_config_schema = MaxMessageTerminationConfig
@@ -38,7 +39,7 @@ class MaxMessageTermination(TerminationCondition, Component[MaxMessageTerminatio
 
     def __init__(self, max_messages: int, include_agent_event: bool = False) -> None:
         if max_messages < 1:
-            raise ConditionSettingError("max_messages", str(max_messages), "at least 1")
+            raise SettingValueError("max_messages", str(max_messages), "at least 1")
         self._max_messages = max_messages
         self._include_agent_event = include_agent_event
         self._count = 0
@@ -128,7 +129,7 @@ class TokenUsageTermination(TerminationCondition, Component[TokenUsageTerminatio
         max_completion_token: Answers; None: no limit.
 
     Raises:
-        ConditionSettingError: There is no limit at all, or one is less than 1 (a ValueError).
+        SettingValueError: There is no limit at all, or one is less than 1 (a ValueError).
     """
 
     component_config_schema = TokenUsageTerminationConfig
@@ -147,7 +148,7 @@ class TokenUsageTermination(TerminationCondition, Component[TokenUsageTerminatio
         )
         if all(limit is None for limit in self._limits):
             rule = "a number where max_prompt_token and max_completion_token are left out, too"
-            raise ConditionSettingError("max_total_token", "None", rule)
+            raise SettingValueError("max_total_token", "None", rule)
         self._used = NOTHING
 
     @property
@@ -205,7 +206,7 @@ class TokenUsageTermination(TerminationCondition, Component[TokenUsageTerminatio
 
 def _limit(setting: str, value: int | None) -> int | None:
     if value is not None and value < 1:
-        raise ConditionSettingError(setting, str(value), "at least 1")
+        raise SettingValueError(setting, str(value), "at least 1")
     return value
 
 

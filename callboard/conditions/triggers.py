@@ -319,7 +319,7 @@ class ExternalTerminationConfig(BaseModel):
 
 
 class ExternalTermination(LatchedTermination, Component[ExternalTerminationConfig]):
-    """Is reached when somebody has called `set`: the turn that runs is finished first."""
+    """Is reached when `set` was called: the turn that runs is finished first."""
 
     component_config_schema = ExternalTerminationConfig
     component_provider_override = "callboard.conditions.ExternalTermination"

@@ -20,10 +20,10 @@ from typing import (
     overload,
 )
 
-from callboard.broker.errors import DuplicateSubscriptionError
+from callboard.broker.errors import SubscriptionError
 from callboard.broker.ids import TOPIC_TYPE, AgentId, AgentType, TopicId
 from callboard.broker.subscriptions import TypePrefixSubscription, TypeSubscription
-from callboard.errors import AgentAttributeError, MisuseError, StateError
+from callboard.errors import MisuseError, StateError
 
 from .cancellation import CancellationToken
 from .context import MessageContext
@@ -184,7 +184,7 @@ class Messaging:
 
         Raises:
             UndeliverableError: There is no such agent type (a LookupError).
-            ScheduleError: The time can't be meant so (a ValueError).
+            SettingValueError: The time can't be meant so (a ValueError).
         """
         return self.runtime.tell(message, recipient, sender=self.id, message_id=message_id, **options)
 
@@ -208,7 +208,7 @@ class Messaging:
             **options: When; see ReminderOptions. At once without.
 
         Raises:
-            ScheduleError: The time can't be meant so (a ValueError).
+            SettingValueError: The time can't be meant so (a ValueError).
         """
         await self.runtime.remind(message, self.id, message_id=message_id, **options)
 
@@ -247,7 +247,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
 
     Attributes:
         state: The persistent state, made with its defaults at the first use. Assigning another instance replaces it.
-            AgentAttributeError (an AttributeError): the class has no state. StateError (a TypeError): a field of it has
+            MisuseError (an AttributeError): the class has no state. StateError (a TypeError): a field of it has
             no default, or what was assigned is something else.
         reentrant: Set it to True in a class whose agents can be asked while they wait, see AgentSettings; it also
             counts where the class is registered without settings.
@@ -301,7 +301,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         """The agent's address.
 
         Raises:
-            AgentAttributeError: No runtime has given it one (an AttributeError).
+            MisuseError: No runtime has given it one (an AttributeError).
         """
         try:
             return self._id
@@ -318,7 +318,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         """The runtime that the agent lives in.
 
         Raises:
-            AgentAttributeError: It is in none yet (an AttributeError).
+            MisuseError: It is in none yet (an AttributeError).
         """
         try:
             return self._runtime
@@ -352,8 +352,8 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         self._id = id
         self._runtime = runtime
 
-    def _unbound(self) -> AgentAttributeError:
-        return AgentAttributeError(
+    def _unbound(self) -> MisuseError:
+        return MisuseError(
             f"This {self.__class__.__name__} belongs to no runtime yet: register it, or make it in a registered "
             "factory."
         )
@@ -438,7 +438,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
 
         Raises:
             ValueError: The type is taken.
-            HandlerDeclarationError: A handler is declared wrongly (an AssertionError).
+            DeclarationError: A handler is declared wrongly (an AssertionError).
         """
         message_types = cls.message_types()
         agent_type = await runtime.register_factory(AgentType(type), factory, expected_class=cls)
@@ -494,7 +494,7 @@ class BaseAgent(ABC, Messaging, Agent, Generic[StateT]):
         prefix = direct_message_prefix(agent_id.type)
         try:
             await runtime.add_subscription(TypePrefixSubscription(prefix, agent_id.type))
-        except DuplicateSubscriptionError:
+        except SubscriptionError:
             # Another instance of the type brought it along.
             return
 
@@ -618,7 +618,7 @@ def state_argument(agent_class: type[Any]) -> type[BaseModel] | None:
 
 
 def _argument(base: Any, arguments: tuple[Any, ...]) -> Any:
-    """What stands for the state among the arguments of a base class; None: nothing does."""
+    """The argument of a base class that stands for the state; None: none does."""
     parameters = getattr(base, "__parameters__", ())
     parameter = getattr(base, PARAMETER, StateT)
     if not hasattr(base, "on_message") or parameter not in parameters:

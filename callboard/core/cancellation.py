@@ -124,7 +124,7 @@ def _is_loop_of_this_thread(loop: object) -> bool:
 
 
 class Unset(Enum):
-    """What stands for a value that was not given, where None is one."""
+    """Type of UNSET, which stands for a value that was not given, where None is one."""
 
     UNSET = "unset"
 

@@ -5,27 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, Unpack, cast, overload
+from typing import Any, Literal, TypeAlias, cast
 
-from callboard.broker.ids import AgentId, AgentType, TopicId
+from callboard.broker.ids import AgentType
 from callboard.broker.subscriptions import Subscription
 from callboard.errors import MisuseError
 from callboard.foundation import CantHandleException
 
-from .agent import BaseAgent
-from .cancellation import CancellationToken
+from .agent import BaseAgent, Messaging
 from .context import MessageContext
 from .handlers import ANY, HandlerSignature, HandlerTypes, local_scope
-from .protocol import (
-    AgentRuntime,
-    MessageType,
-    PublishOptions,
-    ReminderOptions,
-    Request,
-    RequestOptions,
-    ResponseT,
-    TellOptions,
-)
+from .protocol import AgentRuntime, MessageType
 from .subscriptions import AgentInstantiationContext, bind_subscriptions
 
 __all__ = [
@@ -41,76 +31,8 @@ UnknownTypePolicy: TypeAlias = Literal["error", "warn", "ignore"]
 """How a closure agent treats a message of a class that its function does not declare."""
 
 
-class ClosureContext(Protocol):
-    """The first argument of a closure: the agent whose body the closure is."""
-
-    @property
-    def id(self) -> AgentId:
-        """The agent's address."""
-        ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Request[ResponseT],
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> ResponseT: ...
-
-    @overload
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any: ...
-
-    async def send_message(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
-        """As `BaseAgent.send_message`."""
-        ...
-
-    async def publish_message(
-        self,
-        message: Any,
-        topic_id: TopicId | str,
-        *,
-        cancellation_token: CancellationToken | None = None,
-        message_id: str | None = None,
-        **options: Unpack[PublishOptions],
-    ) -> None:
-        """As `BaseAgent.publish_message`."""
-        ...
-
-    async def tell(
-        self,
-        message: Any,
-        recipient: AgentId | str,
-        *,
-        message_id: str | None = None,
-        **options: Unpack[TellOptions],
-    ) -> None:
-        """As `BaseAgent.tell`."""
-        ...
-
-    async def remind(
-        self, message: Any, *, message_id: str | None = None, **options: Unpack[ReminderOptions]
-    ) -> None:
-        """As `BaseAgent.remind`."""
-        ...
+class ClosureContext(Messaging):
+    """The first argument of a closure: the agent whose body the closure is, as far as it has an id and sends."""
 
 
 Closure: TypeAlias = Callable[[ClosureContext, Any, MessageContext], Awaitable[Any]]
@@ -125,7 +47,7 @@ def closure_signature(closure: Closure, depth: int = 1) -> HandlerSignature:
         depth: How many calls above this one the code stands in whose local names the annotations may use.
 
     Raises:
-        HandlerDeclarationError: It can't be a closure (an AssertionError).
+        DeclarationError: It can't be a closure (an AssertionError).
     """
     return HandlerSignature(closure, scope=local_scope(closure, sys._getframe(depth)))
 
@@ -142,7 +64,7 @@ class ClosureAgent(BaseAgent):
 
     Raises:
         MisuseError: It is made outside of a runtime (a RuntimeError).
-        HandlerDeclarationError: The function can't be a closure (an AssertionError).
+        DeclarationError: The function can't be a closure (an AssertionError).
     """
 
     def __init__(
@@ -224,7 +146,7 @@ class ClosureAgent(BaseAgent):
 
         Raises:
             ValueError: The type is taken.
-            HandlerDeclarationError: The function can't be a closure (an AssertionError).
+            DeclarationError: The function can't be a closure (an AssertionError).
         """
         signature = closure_signature(closure, depth=2)
         message_types = closure_message_types(signature.types)

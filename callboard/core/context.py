@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from callboard.errors import CannotAskError, MisuseError, OutsideContextError, StepError
+from callboard.errors import CannotAskError, DeclarationError, MisuseError
 
 from .cancellation import UNSET, Unset
 
@@ -24,11 +24,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class OnceRecorder(Protocol):
-    """Runs a call with effects outside Redis once per message and remembers its result."""
+class Recorder(Protocol):
+    """Remembers what a handler did outside Redis and asked people, once for each message."""
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the recorded result of `name`, or await `call`, record what it returned and return that."""
+        ...
+
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        """Return the answer to a question; while there is none, this does not return: the handler ends.
+
+        Args:
+            text: What is asked.
+            prefix: Comes before the name of the question.
+            **how: The other arguments of `MessageContext.ask`.
+        """
         ...
 
 
@@ -57,7 +67,7 @@ class MessageContext:
     message_id: str
     attempt: int = 1
     deadline: float | None = None
-    recorder: OnceRecorder | None = field(default=None, repr=False, compare=False)
+    recorder: Recorder | None = field(default=None, repr=False, compare=False)
     scope: str = field(default="", repr=False, compare=False)
     run_id: str | None = None
 
@@ -92,10 +102,10 @@ class MessageContext:
             What the function returned, now or in an earlier attempt: a message, a pydantic model or plain data.
 
         Raises:
-            StepError: The function was called already, or is not async (a TypeError).
+            DeclarationError: The function was called already, or is not async (a TypeError).
             EncodeError: The result can't be recorded; the effect has been made.
-            ClaimTooLargeError: The same, because it is larger than `max_claim`.
-            UnknownMessageError, DecodeError: What was recorded can't be read by this code any more, because
+            PayloadTooLargeError: The same, because it is larger than `max_claim`.
+            DecodeError: What was recorded can't be read by this code any more, because
                 its class is gone or has changed. The effect is not made again.
         """
         check_step(name, function)
@@ -169,18 +179,18 @@ class MessageContext:
             The answer.
 
         Raises:
-            InputExpiredError: Nobody answered in time.
+            InputExpiredError: No answer came in time.
             InputWithdrawnError: The question was withdrawn.
-            InputValueError: The answer is not of `answer_type`; QuestionError, one of them, says that the question itself
-                can't be asked like that.
+            InputValueError: The answer is not of `answer_type`.
+            DeclarationError: The question itself can't be asked like that (a ValueError).
             CannotAskError: This is a request that came in while another handler of the agent waits (see `reentrant`), or
                 there is no handler at all.
         """
-        from .questions import Asking, CheckedQuestion
-
-        if not isinstance(self.recorder, Asking):
+        # A recorder of a test may know steps only.
+        ask = getattr(self.recorder, "ask", None)
+        if ask is None:
             raise CannotAskError("there is no handler that could run again; ask in a handler of an agent")
-        asked = CheckedQuestion.of(
+        return await ask(
             question,
             name=name,
             choices=choices,
@@ -190,7 +200,6 @@ class MessageContext:
             default=default,
             details=details,
         )
-        return await self.recorder.ask(asked)
 
     def idempotency_key(self, name: str) -> str:
         """A key for an effect that has its own idempotency, such as a payment: the same in every attempt.
@@ -254,43 +263,51 @@ class MessageHandlerContext:
         """The agent whose handler is running.
 
         Raises:
-            OutsideContextError: No handler is running here.
+            MisuseError: No handler is running here.
         """
         try:
             return handling.get()
         except LookupError as error:
-            raise OutsideContextError("MessageHandlerContext.agent_id()", "a message handler") from error
+            raise MisuseError(
+                "MessageHandlerContext.agent_id() must be called within a message handler."
+            ) from error
+
+
+def _step(name: object) -> str:
+    return f"the step {name!r} can't run"
 
 
 def check_step(name: object, function: object) -> None:
     """Check what was given to `ctx.once`.
 
     Raises:
-        StepError: The name is missing, or the function was called already (a TypeError).
+        DeclarationError: The name is missing, or the function was called already (a TypeError).
     """
     if not isinstance(name, str):
-        raise StepError(repr(name), "its name, a text, comes first: await ctx.once('charge', charge, 250)")
+        raise DeclarationError(
+            _step(name), "its name, a text, comes first: await ctx.once('charge', charge, 250)"
+        )
     if isinstance(function, Coroutine):
         given = getattr(function, "__name__", "the function")
-        function.close()  # nobody awaits it any more, and Python would warn of that
+        function.close()  # it is never awaited, and Python would warn of that
         advice = f"await ctx.once({name!r}, {given}, ...)"
-        raise StepError(
-            repr(name), f"give the function and its arguments apart, for it is not always called: {advice}"
+        raise DeclarationError(
+            _step(name), f"give the function and its arguments apart, for it is not always called: {advice}"
         )
     if not callable(function):
-        raise StepError(repr(name), f"a {type(function).__name__} is no function")
+        raise DeclarationError(_step(name), f"a {type(function).__name__} is no function")
 
 
 def called(name: str, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-    """What a step's function returned, to be awaited.
+    """Call the function of a step; its result is to be awaited.
 
     Raises:
-        StepError: It is not async (a TypeError).
+        DeclarationError: It is not async (a TypeError).
     """
     found = call()
     if not inspect.isawaitable(found):
-        raise StepError(
-            repr(name),
+        raise DeclarationError(
+            _step(name),
             f"its function has to be async; one that is not may run in a thread: await ctx.once({name!r}, "
             "asyncio.to_thread, function, ...)",
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Typ
 
 from callboard.broker.ids import AgentId, AgentType, TopicId
 from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
-from callboard.errors import AgentDeclarationError, SettingValueError, did_you_mean
+from callboard.errors import DeclarationError, SettingValueError, did_you_mean
 
 from .agent import BaseAgent
 from .protocol import Agent, MessageType
@@ -85,12 +85,12 @@ class AgentSettings:
             others: Names of arguments that are no settings, one of which may have been meant.
 
         Raises:
-            AgentDeclarationError: There is none of a name (a TypeError).
+            DeclarationError: There is none of a name (a TypeError).
         """
         known = [spec.name for spec in fields(cls)]
         for name in options:
             if name not in known:
-                raise AgentDeclarationError(
+                raise DeclarationError(
                     f"There is no agent setting {name!r}. {did_you_mean(name, [*known, *others])}"
                 )
         return cls(**options)
@@ -140,7 +140,7 @@ class AgentDeclaration:
         """Its subscriptions, each once: those declared, those of its class's decorators, and its direct messages.
 
         Raises:
-            AgentDeclarationError: A class subscription has to be awaited (a TypeError).
+            DeclarationError: A class subscription has to be awaited (a TypeError).
         """
         direct = TypePrefixSubscription(direct_message_prefix(self.type), self.type)
         by_class: list[Subscription] = []
@@ -150,7 +150,7 @@ class AgentDeclaration:
 
 
 Missed: TypeAlias = Literal["skip", "one", "all"]
-"""What becomes of due times at which nobody was there: nothing, the last one is made up for, or each of them."""
+"""The fate of due times at which no worker ran: nothing, the last one is made up for, or each of them."""
 
 
 class Firing(NamedTuple):
@@ -178,7 +178,7 @@ class Schedule(NamedTuple):
     Attributes:
         name: By which it is listed, paused and removed.
         timetable: When it is due.
-        missed: What becomes of due times at which nobody was there.
+        missed: What becomes of due times at which no worker ran.
         to: Where its messages go, for people.
         what: What is sent, for people.
         send: Makes the message, and says whom it is for.
@@ -204,7 +204,7 @@ class Declarations(Protocol):
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
-        """What is sent again and again, by name."""
+        """The schedules, by name."""
         ...
 
     @property
@@ -233,7 +233,7 @@ class Declarations(Protocol):
         ...
 
     def __getitem__(self, agent_type: str) -> AgentDeclaration:
-        """The declaration of one agent type; raises UnknownAgentTypeError when there is none."""
+        """The declaration of one agent type; raises UnknownNameError when there is none."""
         ...
 
     def message_classes(self) -> tuple[MessageType, ...]:
@@ -247,7 +247,7 @@ def name_subscriptions(
     """Subscriptions of an agent type from topic types, prefixes of topic types, and subscriptions.
 
     Raises:
-        AgentDeclarationError: Something else is among them (a TypeError).
+        DeclarationError: Something else is among them (a TypeError).
         InvalidIdError: A topic type has characters that it can't have (a ValueError).
     """
     _check_list(agent_type, topics)
@@ -263,8 +263,8 @@ def _check_list(agent_type: str, given: object) -> None:
         raise _not_topics(agent_type, given, "give a list of topic types")
 
 
-def _not_topics(agent_type: str, given: object, advice: str) -> AgentDeclarationError:
-    return AgentDeclarationError(f"Agent type {agent_type!r} can't subscribe to {given!r}: {advice}.")
+def _not_topics(agent_type: str, given: object, advice: str) -> DeclarationError:
+    return DeclarationError(f"Agent type {agent_type!r} can't subscribe to {given!r}", f"{advice}.")
 
 
 def _subscription(agent_type: str, given: str | Subscription) -> Subscription:
@@ -282,13 +282,13 @@ def check_is_named(type: object, decorator: str) -> None:
     """Check that a decorator was given an agent type, and not at once what it decorates, as in ``@app.agent``.
 
     Raises:
-        AgentDeclarationError: It was given a class or a function (a TypeError).
+        DeclarationError: It was given a class or a function (a TypeError).
     """
     if callable(type):
         name = _class_name(type)
-        raise AgentDeclarationError(
-            f"@{decorator} needs the name of the agent type: "
-            f"write @{decorator}({name.lower()!r}, topics=[...]) above {name}."
+        raise DeclarationError(
+            f"@{decorator} needs the name of the agent type",
+            f"write @{decorator}({name.lower()!r}, topics=[...]) above {name}.",
         )
 
 
@@ -296,12 +296,13 @@ def check_is_team(team: object) -> None:
     """Check that something is a team: an agent alone needs one around it.
 
     Raises:
-        AgentDeclarationError: It is none (a TypeError).
+        DeclarationError: It is none (a TypeError).
     """
     if isinstance(team, type) or not hasattr(team, "declare"):
         given = repr(team) if isinstance(team, type) else f"A {type(team).__name__}"
-        raise AgentDeclarationError(
-            f"{given} is no team: give one, such as RoundRobinGroupChat([agent], name='desk', max_turns=1)."
+        raise DeclarationError(
+            f"{given} is no team",
+            "give one, such as RoundRobinGroupChat([agent], name='desk', max_turns=1).",
         )
 
 
@@ -309,15 +310,15 @@ def check_agent_class(agent_type: str, agent_class: object) -> None:
     """Check that something is a class of agents.
 
     Raises:
-        AgentDeclarationError: It is not (a TypeError).
+        DeclarationError: It is not (a TypeError).
     """
     # Agent has properties, and issubclass() refuses such protocols.
     needed = ("on_message", "bind_id_and_runtime", "save_state", "load_state", "close")
     if not isinstance(agent_class, type) or not all(hasattr(agent_class, name) for name in needed):
         given = agent_class.__name__ if isinstance(agent_class, type) else repr(agent_class)
-        raise AgentDeclarationError(
-            f"{given} can't be agent type {agent_type!r}: it is not a subclass of Agent. "
-            "Derive it from RoutedAgent, or use closure() for a function."
+        raise DeclarationError(
+            f"{given} can't be agent type {agent_type!r}",
+            "it is not a subclass of Agent. Derive it from RoutedAgent, or use closure() for a function.",
         )
 
 
@@ -325,16 +326,16 @@ def factory_of(agent_type: str, agent_class: Callable[..., Agent], description: 
     """A factory for a class whose constructor takes nothing, or a description.
 
     Raises:
-        AgentDeclarationError: It needs something else (a TypeError).
+        DeclarationError: It needs something else (a TypeError).
     """
     parameters = inspect.signature(agent_class).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.kind not in variadic]
     if not set(needed) <= {"description"}:
         name = _class_name(agent_class)
-        raise AgentDeclarationError(
-            f"{name} needs the arguments {', '.join(needed)}: instead of @agent, use "
-            f"register({agent_type!r}, lambda: {name}(...), expected_class={name})."
+        raise DeclarationError(
+            f"{name} needs the arguments {', '.join(needed)}",
+            f"instead of @agent, use register({agent_type!r}, lambda: {name}(...), expected_class={name}).",
         )
     takes_description = any(p.name == "description" for p in parameters)
     if not takes_description or (description is None and not needed):

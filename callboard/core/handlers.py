@@ -30,7 +30,7 @@ from typing import (
     overload,
 )
 
-from callboard.errors import HandlerDeclarationError, HandlerResultError
+from callboard.errors import DeclarationError
 from callboard.foundation import CantHandleException
 
 from .agent import BaseAgent, StateT
@@ -111,7 +111,7 @@ class Handler:
             The result; None for an event, whatever it returned.
 
         Raises:
-            HandlerResultError: It does not fit, and the handler is strict (a ValueError).
+            DeclarationError: It does not fit, and the handler is strict (a ValueError).
         """
         if isinstance(result, self.results):
             return result
@@ -121,12 +121,12 @@ class Handler:
         logger.warning("%s", error)
         return None if self.kind == "event" else result
 
-    def _wrong_result(self, result: str) -> HandlerResultError:
-        declared = names_of(self.results)
+    def _wrong_result(self, result: str) -> DeclarationError:
+        advice = "Correct the annotation, or use strict=False."
         if self.kind == "event":
             advice = "Nobody waits for what an @event returns: publish it, or make the handler an @rpc."
-            return HandlerResultError(self.name, result, declared, advice)
-        return HandlerResultError(self.name, result, declared)
+        declared = names_of(self.results)
+        return DeclarationError(self.name, f"Return type {result} not in return types {declared}. {advice}")
 
 
 class _Routes(dict[type[Any], tuple[Handler, ...]]):
@@ -157,7 +157,7 @@ class RoutingTable:
         agent_class: Any class with decorated methods.
 
     Raises:
-        HandlerDeclarationError: The annotations of a handler can't be read.
+        DeclarationError: The annotations of a handler can't be read.
     """
 
     __slots__ = ("events", "handlers", "requests")
@@ -199,7 +199,7 @@ class RoutedAgent(BaseAgent[StateT]):
         description: What the agent is for, in a sentence.
 
     Raises:
-        HandlerDeclarationError: The annotations of a handler can't be read (an AssertionError).
+        DeclarationError: The annotations of a handler can't be read (an AssertionError).
     """
 
     _own_routing: ClassVar[RoutingTable | None] = None
@@ -329,7 +329,7 @@ def message_handler(
             fits are asked in the order in which they are defined, those of a subclass first.
 
     Raises:
-        HandlerDeclarationError: The method can't be a handler (an AssertionError).
+        DeclarationError: The method can't be a handler (an AssertionError).
     """
     return _decorate("message", func, strict, match, sys._getframe(1))
 
@@ -356,7 +356,7 @@ def event(
         match: Takes the message and its context and says whether this handler takes it.
 
     Raises:
-        HandlerDeclarationError: The method can't be a handler (an AssertionError).
+        DeclarationError: The method can't be a handler (an AssertionError).
     """
     return _decorate("event", func, strict, match, sys._getframe(1))
 
@@ -383,7 +383,7 @@ def rpc(
         match: Takes the message and its context and says whether this handler takes it.
 
     Raises:
-        HandlerDeclarationError: The method can't be a handler (an AssertionError).
+        DeclarationError: The method can't be a handler (an AssertionError).
     """
     return _decorate("rpc", func, strict, match, sys._getframe(1))
 
@@ -399,12 +399,10 @@ def _decorate(
 
 def _declare(kind: Kind, function: HandlerT, strict: bool, match: Match | None, frame: FrameType) -> HandlerT:
     if not callable(function):
-        raise HandlerDeclarationError(repr(function), f"@{kind} decorates a method; pass options by name.")
+        raise DeclarationError(repr(function), f"@{kind} decorates a method; pass options by name.")
     signature = HandlerSignature(function, scope=local_scope(function, frame), answers=kind != "event")
     if match is not None and inspect.iscoroutinefunction(match):
-        raise HandlerDeclarationError(
-            signature.name, "match= must be an ordinary function, not an async one."
-        )
+        raise DeclarationError(signature.name, "match= must be an ordinary function, not an async one.")
     handler = Handler(function, kind, strict=strict, match=match, signature=signature)
 
     # Agents dispatch to handler.function; this wrapper is what a call by name goes through.
@@ -438,7 +436,7 @@ class HandlerSignature:
         answers: Whether it answers requests, so that it has to return what they say.
 
     Raises:
-        HandlerDeclarationError: The function can't be a handler.
+        DeclarationError: The function can't be a handler.
     """
 
     def __init__(
@@ -462,7 +460,7 @@ class HandlerSignature:
         """The declared types.
 
         Raises:
-            HandlerDeclarationError: A name in them can't be found, or they are no classes.
+            DeclarationError: A name in them can't be found, or they are no classes.
         """
         if self._types is None:
             self._types = self._read()
@@ -474,14 +472,14 @@ class HandlerSignature:
         required = [p for p in parameters if p.default is inspect.Parameter.empty]
         if len(parameters) < _PARAMETERS or len(required) > _PARAMETERS:
             reason = f"it must have {_PARAMETERS} parameters: the agent, the message and its context."
-            raise HandlerDeclarationError(self.name, reason)
+            raise DeclarationError(self.name, reason)
         message = parameters[1]
         if message.annotation is inspect.Parameter.empty:
             reason = f"Message type not found: annotate `{message.name}` with the message class."
-            raise HandlerDeclarationError(self.name, reason)
+            raise DeclarationError(self.name, reason)
         if signature.return_annotation is inspect.Signature.empty:
             reason = "return not found in function signature: add `-> None`, or the class of the response."
-            raise HandlerDeclarationError(self.name, reason)
+            raise DeclarationError(self.name, reason)
         return {"message": message.annotation, "return": signature.return_annotation}
 
     def _read_if_possible(self) -> None:
@@ -499,7 +497,7 @@ class HandlerSignature:
                 f"the name {error.name!r} in its annotations can't be found. Define or import it at the top "
                 "level of its module (not only for type checkers), or in a function before the agent class."
             )
-            raise HandlerDeclarationError(self.name, reason) from error
+            raise DeclarationError(self.name, reason) from error
 
     def _hints(self) -> dict[str, Any]:
         # Only the two annotations that matter: MessageContext may well be imported for type checkers alone.
@@ -510,23 +508,23 @@ class HandlerSignature:
             scope = dict(self._scope) if self._scope else None
             return get_type_hints(holder, globalns=self._globals, localns=scope)
         except (SyntaxError, TypeError) as error:
-            raise HandlerDeclarationError(self.name, f"its annotations can't be read: {error}.") from error
+            raise DeclarationError(self.name, f"its annotations can't be read: {error}.") from error
 
     def _check(self, hints: Mapping[str, Any]) -> HandlerTypes:
         accepts = classes_of(hints["message"])
         if accepts is None:
             reason = f"Message type not found: {hints['message']!r} is no class. {_ADVICE}"
-            raise HandlerDeclarationError(self.name, reason)
+            raise DeclarationError(self.name, reason)
         returns = classes_of(hints["return"])
         if returns is None:
             reason = f"Return type not found: {hints['return']!r} is no class. {_ADVICE}"
-            raise HandlerDeclarationError(self.name, reason)
+            raise DeclarationError(self.name, reason)
         if self._answers:
             self._check_answers(accepts, returns)
         return HandlerTypes(accepts, returns)
 
     def _check_answers(self, accepts: tuple[type[Any], ...], returns: tuple[type[Any], ...]) -> None:
-        """What it returns has to fit the requests that say what answers them, see requests.py."""
+        """Check that it returns the responses that its requests name, see `Request`."""
         wanted = {cls: classes for cls in accepts if (classes := classes_of(response_of(cls))) is not None}
         if ANY in returns:
             return
@@ -540,12 +538,12 @@ class HandlerSignature:
 
     def _wrong_answer(
         self, request: type[Any], wanted: tuple[type[Any], ...], returns: tuple[type[Any], ...]
-    ) -> HandlerDeclarationError:
+    ) -> DeclarationError:
         reason = (
             f"it returns {names_of(returns)}, and {request.__name__} is a Request[{names_of(wanted)}]: return that, or "
             "change what the request says."
         )
-        return HandlerDeclarationError(self.name, reason)
+        return DeclarationError(self.name, reason)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -677,10 +675,8 @@ def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
 def _check_async(function: Callable[..., Any], name: str) -> None:
     plain: Any = inspect.unwrap(function)
     if inspect.isasyncgenfunction(plain):
-        raise HandlerDeclarationError(
-            name, "it yields: publish messages instead, and return at most one response."
-        )
+        raise DeclarationError(name, "it yields: publish messages instead, and return at most one response.")
     # A decorated function may return a coroutine without being one itself; that can't be seen from outside.
     wrapped = plain is not function
     if isinstance(plain, types.FunctionType) and not wrapped and not inspect.iscoroutinefunction(plain):
-        raise HandlerDeclarationError(name, "a handler must be async: write `async def`.")
+        raise DeclarationError(name, "a handler must be async: write `async def`.")

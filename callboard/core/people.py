@@ -1,39 +1,49 @@
-"""Questions for people, as agents ask them and as those see them who answer."""
+"""Questions for people: how agents ask them, how they are checked, and how those see them who answer.
+
+The schema of an answer is data of the asker, and the answer is data of the answerer: nothing is fetched for a check. The
+handler that asked reads the answer by the class itself.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Any, Final, Self, TypeAlias
 
-from pydantic import TypeAdapter
+from pydantic import PydanticInvalidForJsonSchema, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentId
 from callboard.broker.redis.client.questions import InputStatus
-from callboard.errors import InputDamagedError, InputValueError, NobodyAnswersError
+from callboard.errors import CannotAskError, DeclarationError, InputError, InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.memory.cancelling import cancellable
 
 from .cancellation import UNSET, CancellationToken
 from .context import ContextScope, MessageContext
-from .questions import CheckedQuestion, check_answer
 
 NO_DEFAULT: Final = UNSET
 """In place of a default: a question that expires without an answer is an error."""
 
+DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
+MOST: Final = 1_000_000  # bytes of what is shown with a question
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """A question for a person; its fields are the arguments of `MessageContext.ask`.
 
     Attributes:
         text: What is asked.
-        name: Tells the questions of one message apart; the same in every attempt.
+        name: Tells the questions of one message apart; the same in every attempt. "": a digest of the text and its number.
         choices: The answers that may be given; None: any that fit `answer_type`.
         answer_type: What an answer is read as.
         to: Who may answer; empty: anybody.
@@ -43,7 +53,7 @@ class Question:
     """
 
     text: str
-    name: str
+    name: str = ""
     choices: tuple[str, ...] | None = None
     answer_type: Any = str
     to: tuple[str, ...] = ()
@@ -51,19 +61,137 @@ class Question:
     default: Any = NO_DEFAULT
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        name: str | None,
+        choices: Sequence[str] | None,
+        answer_type: Any,
+        to: str | Sequence[str] | None,
+        timeout: float | None,
+        default: Any,
+        details: Mapping[str, Any] | None,
+    ) -> Self:
+        """A question of what was given to `MessageContext.ask`.
 
-def checked(question: Question) -> CheckedQuestion[Any]:
-    """A question as it is asked.
+        Raises:
+            DeclarationError: It can't be asked like that (a ValueError).
+        """
+        if name == "":
+            raise DeclarationError("the question can't be asked", BLANK)
+        return cls(
+            text=text,
+            name=name or "",
+            choices=tuple(choices) if choices else None,
+            answer_type=answer_type,
+            to=(to,) if isinstance(to, str) else tuple(to or ()),
+            timeout=timeout,
+            default=default,
+            details=details or {},
+        ).checked()
 
-    Raises:
-        QuestionError: It can't be asked like that (a ValueError).
-    """
-    return CheckedQuestion.of(question.text, **_arguments(question))
+    def checked(self) -> Self:
+        """This question, as it is asked.
+
+        Raises:
+            DeclarationError: A choice, the default or the details can't be what they are (a ValueError).
+        """
+        if not self.text or (self.timeout is not None and not self.timeout > 0):
+            raise DeclarationError("the question can't be asked", BLANK)
+        default = self.default_json
+        if default is not None and self.choices and json.loads(default) not in self.choices:
+            raise DeclarationError("the question can't be asked", "its default is none of its choices")
+        for one in self.choices or ():
+            _check_fits(self.adapter, f"its choice {one!r}", json.dumps(one))
+        if default is not None:
+            _check_fits(self.adapter, "its default", default)
+        _json(_ANYTHING, (self.text, self.name, self.choices, self.to))
+        if len(self.text) + len(self.details_json) > MOST:
+            raise DeclarationError(
+                "the question can't be asked", f"what is shown with it has more than {MOST:,} bytes"
+            )
+        return self
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Reads an answer from JSON."""
+        return TypeAdapter(self.answer_type)
+
+    @cached_property
+    def default_json(self) -> str | None:
+        """JSON of the default; None: there is none."""
+        return None if self.default is UNSET else _json(self.adapter, self.default)
+
+    @cached_property
+    def details_json(self) -> str:
+        """JSON of the details; "" for none."""
+        return _json(_ANYTHING, dict(self.details)) if self.details else ""
+
+    @property
+    def digest(self) -> str:
+        """Names the question when nothing else does."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+    @property
+    def schema(self) -> str:
+        """JSON schema of an answer; `{}` where there is none of its class."""
+        try:
+            return json.dumps(self.adapter.json_schema())
+        except PydanticInvalidForJsonSchema:
+            return "{}"
+
+    def check(self, input_id: str, answer: str) -> Any:
+        """The same for an answer that is just given: of the choices, of the schema, and of the class.
+
+        Raises:
+            InputValueError: It is no answer.
+        """
+        check_answer(input_id, self.choices or (), json.loads(self.schema), json.loads(answer))
+        return self.read(input_id, answer)
+
+    def read(self, input_id: str, answer: str) -> Any:
+        """The answer as the handler gets it.
+
+        Raises:
+            InputValueError: It is not of the class that was asked for.
+        """
+        try:
+            return self.adapter.validate_json(answer)
+        except ValidationError as error:
+            raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
+
+
+BLANK: Final = "a question has a text, a name that is not empty, and a timeout above 0"
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def _json(adapter: TypeAdapter[Any], value: Any) -> str:
+    try:
+        # Without warnings: what is of another class is refused when it is read again.
+        return adapter.dump_json(value, warnings=False).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise DeclarationError(
+            "the question can't be asked", f"what is asked can't be written as JSON: {error}"
+        ) from None
+
+
+def _check_fits(adapter: TypeAdapter[Any], what: str, given: str) -> None:
+    """Refuse what is no answer of the class: else the person who answers would find out, days later."""
+    try:
+        adapter.validate_json(given)
+    except ValidationError as error:
+        raise DeclarationError(
+            "the question can't be asked", f"{what} does not fit its answer_type: {error.errors()[0]['msg']}"
+        ) from None
 
 
 def _arguments(question: Question) -> dict[str, Any]:
-    """What goes to `MessageContext.ask` beside the text: its arguments are called like the fields."""
-    return {one.name: getattr(question, one.name) for one in fields(question) if one.name != "text"}
+    """The arguments of `MessageContext.ask` beside the text: they are called like the fields."""
+    given = {one.name: getattr(question, one.name) for one in fields(question) if one.name != "text"}
+    return given | {"name": question.name or None}
 
 
 OnInput: TypeAlias = Callable[[Question], Any]
@@ -97,7 +225,7 @@ async def ask_person(
         token: Ends the wait for the function; None: that of the context.
 
     Raises:
-        NobodyAnswersError: There is neither a function nor a handler (a RuntimeError).
+        CannotAskError: There is neither a function nor a handler (a RuntimeError).
         pydantic.ValidationError: The function returned what is no answer (a ValueError).
         Exception: What the function, or `MessageContext.ask`, raises.
     """
@@ -107,17 +235,20 @@ async def ask_person(
         ask = functools.partial(_asked_by, on_input, question, token)
         # guard: a function asks a person once, whatever becomes of this process
         said = await (ask() if context is None else context.once(f"ask:{question.name}", ask))
-        return TypeAdapter(question.answer_type).validate_python(said)
+        return question.adapter.validate_python(said)
     if context is None:
-        raise NobodyAnswersError(question.text)
+        raise CannotAskError(
+            f"{question.text} Give the agent a function that asks, `on_input=`, or run it on the bus, where the question "
+            "waits until somebody answers it"
+        )
     return await context.ask(question.text, **_arguments(question))
 
 
 async def _asked_by(on_input: OnInput, question: Question, token: CancellationToken | None) -> Any:
-    """What the function says, as plain data that can be recorded."""
+    """The answer of the function, as plain data that can be recorded."""
     answer = await cancellable(_called(on_input, question), token)
-    read = TypeAdapter(question.answer_type).validate_python(answer)
-    return TypeAdapter(question.answer_type).dump_python(read, mode="json")
+    read = question.adapter.validate_python(answer)
+    return question.adapter.dump_python(read, mode="json")
 
 
 async def _called(on_input: OnInput, question: Question) -> Any:
@@ -187,12 +318,12 @@ class InputRequest:
             fields: Of its record.
 
         Raises:
-            InputDamagedError: Somebody changed the record by hand.
+            InputError: The record was changed by hand.
         """
         try:
             return cls._read(input_id, fields)
         except (BrokerError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise InputDamagedError(input_id, f"{type(error).__name__}: {error}") from error
+            raise _damaged(input_id, f"{type(error).__name__}: {error}") from error
 
     @classmethod
     def _read(cls, input_id: str, fields: Mapping[str, str]) -> InputRequest:
@@ -219,7 +350,7 @@ class InputRequest:
         )
 
     def read(self, text: str) -> Any:
-        """What somebody typed, as an answer: the text itself where text is asked for, else JSON.
+        """An answer from what a person typed: the text itself where text is asked for, else JSON.
 
         Raises:
             InputValueError: It is not JSON where that is needed.
@@ -233,7 +364,7 @@ class InputRequest:
 
     @property
     def expected(self) -> str:
-        """What an answer is, in short."""
+        """The kind of answer that is asked for, in short."""
         return str(self.schema.get("title") or self.schema.get("type") or "anything")
 
     def check(self, value: Any) -> None:
@@ -244,7 +375,7 @@ class InputRequest:
 
         Raises:
             InputValueError: It is none of the choices, or does not fit the schema.
-            InputDamagedError: The schema is none: somebody changed the record by hand.
+            InputError: The schema is none: the record was changed by hand.
         """
         check_answer(self.id, self.choices, self.schema, value)
 
@@ -255,3 +386,110 @@ def _read(text: str | None, otherwise: Any) -> Any:
 
 def _seconds(ms: str | None) -> float | None:
     return int(ms) / 1000 if ms else None
+
+
+def as_json(value: Any) -> str:
+    """An answer as it is kept.
+
+    Raises:
+        InputValueError: It can't be written as JSON.
+    """
+    try:
+        return to_json(value).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise InputValueError("", f"it can't be written as JSON: {error}") from None
+
+
+Schema: TypeAlias = Mapping[str, Any]
+
+WORDS: Final[Mapping[str, str]] = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+    "minLength": "as long as",
+    "maxLength": "no longer than",
+    "minItems": "as long as",
+    "maxItems": "no longer than",
+}
+
+
+def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: Any) -> None:
+    """Refuses what is no answer.
+
+    Args:
+        input_id: Id of the question.
+        choices: Its choices; () for any answer.
+        schema: JSON schema of an answer.
+        value: Plain data.
+
+    Raises:
+        InputValueError: It is none of the choices, or does not fit the schema.
+        InputError: The schema is none: the record was changed by hand.
+    """
+    if choices and value not in choices:
+        raise InputValueError(input_id, f"it has to be one of {', '.join(choices)}")
+    try:
+        # guard: an answer is checked when it is given
+        problem = misfit(schema, value)
+    except ValueError as error:
+        raise _damaged(input_id, str(error)) from error
+    if problem:
+        raise InputValueError(input_id, problem)
+
+
+def _damaged(input_id: str, problem: str) -> InputError:
+    return InputError(
+        f"the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
+    )
+
+
+def misfit(schema: Schema, value: Any) -> str:
+    """The first thing in which the value is not what the schema asks for, as a part of a sentence; "" when it fits.
+
+    What can't be told passes: a reference to another document, an endless one, a pattern that Python does not know.
+
+    Raises:
+        ValueError: The schema is none.
+    """
+    import jsonschema
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    checks = jsonschema.Draft202012Validator
+    try:
+        # Without formats: patterns of pydantic are those of Rust, and Python would take some of them for none.
+        checks.check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
+        # guard: nothing is fetched for the check of an answer
+        error = next(checks(schema, registry=Registry()).iter_errors(value), None)
+    except jsonschema.SchemaError as damaged:
+        raise ValueError(f"its schema is none: {damaged.message}") from damaged
+    except (RecursionError, re.error, Unresolvable):
+        return ""
+    while error is not None and error.context:
+        error = error.context[0]
+    return "" if error is None else _in_words(error)
+
+
+def _in_words(error: Any) -> str:
+    """Without the answer itself, which may be long, and a secret."""
+    at = f"item {error.path[-1] + 1}" if _is_item(error) else repr(error.path[-1]) if error.path else "it"
+    rule, asked = error.validator, error.validator_value
+    if rule == "type" and isinstance(asked, str):
+        return f"{at} has to be {'an' if asked[0] in 'aio' else 'a'} {asked}"
+    if rule in ("enum", "const"):
+        return f"{at} has to be one of {', '.join(map(str, asked if rule == 'enum' else [asked]))}"
+    if rule in WORDS:
+        return f"{at} has to be {WORDS[rule]} {asked}"
+    if rule == "pattern":
+        return f"{at} has to look like {asked}"
+    if rule == "required":
+        return f"{at} has no {next(name for name in asked if name not in error.instance)!r}"
+    if rule == "additionalProperties":
+        known = error.schema.get("properties", {})
+        return f"{at} may have no {next(name for name in error.instance if name not in known)!r}"
+    return f"{at} does not fit `{rule}` of what is asked for"
+
+
+def _is_item(error: Any) -> bool:
+    return bool(error.path) and isinstance(error.path[-1], int)

@@ -275,7 +275,7 @@ class AgentRuntime(Protocol):
         """
         ...
 
-    async def write_run(
+    def write_run(
         self,
         run_id: str,
         events: Sequence[Any],
@@ -284,7 +284,7 @@ class AgentRuntime(Protocol):
         settles: str = "",
         since: int = 0,
         now: bool = False,
-    ) -> int:
+    ) -> Coroutine[Any, Any, int]:
         """Add events to the stream of a run, for everybody who reads along (`RedisAgentRuntime.read_run`).
 
         In a handler they are written with the handler's commit: with a failed attempt they are gone. Outside handlers,
@@ -392,7 +392,7 @@ class AgentRuntime(Protocol):
         """Add a subscription; its agent type may be registered later.
 
         Raises:
-            DuplicateSubscriptionError: An equal one exists (a ValueError).
+            SubscriptionError: An equal one exists (a ValueError).
         """
         ...
 
@@ -400,7 +400,7 @@ class AgentRuntime(Protocol):
         """Remove a subscription by its id.
 
         Raises:
-            UnknownSubscriptionError: There is none with this id (a ValueError and a LookupError).
+            SubscriptionError: There is none with this id (a ValueError and a LookupError).
         """
         ...
 
@@ -421,7 +421,7 @@ class PublishOptions(TypedDict, total=False):
         claim_check: True: keep its bytes beside the stream, whatever their number, until every agent type that
             subscribes has handled it. False: refuse it when it is larger than `max_payload`. None: as `claim_check`
             of the settings says.
-        strict: What happens when nobody subscribes to the topic, or none of its subscribers handles the message. True:
+        strict: What happens when no agent subscribes to the topic, or none of its subscribers handles the message. True:
             UnheardError is raised and nothing leaves; where no agent type of this process hears it, that costs a call
             to the server. False: nothing is said, as for a topic that is only followed. None: a warning, once.
     """
@@ -518,7 +518,7 @@ class SendOptions(NamedTuple):
 
     @classmethod
     def of_tell(cls, message_id: str | None, given: TellOptions) -> SendOptions:
-        """The options of a message to one agent that nobody waits for.
+        """The options of a message to one agent that is not answered.
 
         Raises:
             TypeError: it has no such option.
@@ -576,12 +576,20 @@ def _unknown(method: str, given: Mapping[str, object], known: frozenset[str]) ->
     return TypeError(f"{method}() has no option {name!r}. {advice}")
 
 
+DeclaredT = TypeVar("DeclaredT")
+
+
+def typed_as(declared: DeclaredT) -> Callable[[Any], DeclaredT]:
+    """Decorator of a method that has the type of another, overloads included; the method itself stays as it is."""
+    return lambda method: method
+
+
 UNKNOWN: Final = object()
 """Stands for the response of a message that does not say it."""
 
 
 def response_of(request: type[Any]) -> Any:
-    """What a message class says of its response: an annotation, or UNKNOWN.
+    """The response that a message class names: an annotation, or UNKNOWN.
 
     Raises:
         NameError: It names a class that is not there, or not yet.

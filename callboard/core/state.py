@@ -2,7 +2,7 @@
 
 It is loaded when the agent wakes up, and stored together with everything else that handling a message did.
 
-The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see log.py: an agent has one
+The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see `Log`: an agent has one
 object for each of them, which stays the same whatever is loaded, so that others may keep hold of it.
 """
 
@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_origin, overload
 
 from callboard.broker.outcome import LogChange
-from callboard.errors import AgentAttributeError, StateError
+from callboard.errors import MisuseError, StateError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter
@@ -48,7 +48,7 @@ def _facts(agent: Any) -> StateFacts:
 
 
 class Savepoint(NamedTuple):
-    """What a log held at one moment of a handler."""
+    """The content of a log at one moment of a handler."""
 
     items: list[Any]
     gone: list[Any]
@@ -215,7 +215,7 @@ class Log(Sequence[T]):
         self._committed, self._gone, self._is_stored = len(self._items), [], is_stored
 
     def settle(self) -> None:
-        """What it holds is committed."""
+        """Count what it holds as committed."""
         self._committed, self._is_stored = len(self._items), True
         if self._gone:
             self._gone = []
@@ -227,7 +227,7 @@ class Log(Sequence[T]):
             self._committed, self._gone = len(self._items), []
 
     def savepoint(self) -> Savepoint:
-        """What it holds now, for `go_back`."""
+        """A copy of what it holds now, for `go_back`."""
         return Savepoint(list(self._items), list(self._gone), self._committed)
 
     def go_back(self, point: Savepoint) -> None:
@@ -246,12 +246,12 @@ def default_state(agent: Any) -> Any:
     """Make, keep and return the state of an agent that has none yet.
 
     Raises:
-        AgentAttributeError: The class declares none.
+        MisuseError: The class declares none.
         StateError: A field of the model has no default.
     """
     model = state_model(type(agent))
     if model is None:
-        raise AgentAttributeError(
+        raise MisuseError(
             f"{type(agent).__name__} declares no state: give it a pydantic model with defaults, "
             "`RoutedAgent[YourState]`."
         )
@@ -336,7 +336,7 @@ def has_logs(agent: Any) -> bool:
 
 
 def log_changes(agent: Any, is_changed: bool) -> list[LogChange] | None:
-    """What was done to the logs of an agent since its last commit.
+    """The changes of an agent's logs since its last commit.
 
     Args:
         agent: An agent of a class that declares a state.
@@ -364,7 +364,7 @@ def _change_of(agent: Any, name: str, log: Log[Any], stored: Log[Any]) -> LogCha
 
 
 def settle_logs(agent: Any) -> None:
-    """What the logs of an agent hold is committed."""
+    """Count what the logs of an agent hold as committed."""
     logs = _logs_of(agent, get_state(agent))
     for log in logs.values():
         log.settle()
@@ -568,7 +568,7 @@ class Items:
 
 
 class StateFacts(NamedTuple):
-    """What was found of one model.
+    """Facts about one model, found once.
 
     Attributes:
         logs: the fields that are logs, and how their items are written.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, overload
 
 from callboard.broker.ids import AgentType, TopicId
 from callboard.broker.subscriptions import Subscription, TypeSubscription
-from callboard.errors import AgentDeclarationError, MisuseError, OutsideContextError
+from callboard.errors import DeclarationError, MisuseError
 from callboard.foundation import CantHandleException
 
 from .context import ContextScope, MessageHandlerContext
@@ -42,7 +42,7 @@ class DefaultSubscription(TypeSubscription):
         if agent_type is None:
             try:
                 agent_type = SubscriptionInstantiationContext.agent_type()
-            except OutsideContextError as error:
+            except MisuseError as error:
                 raise CantHandleException(
                     f"{type(self).__name__}() takes its agent type from the registration it is made in. "
                     "Give agent_type=, or use it in a decorator or a subscriptions= callback."
@@ -62,7 +62,7 @@ class DefaultTopicId(TopicId):
         if source is None:
             try:
                 source = MessageHandlerContext.agent_id().key
-            except OutsideContextError:
+            except MisuseError:
                 source = "default"
         super().__init__(type, source)
 
@@ -126,7 +126,7 @@ def bind_subscriptions_now(
     """The same where nothing can be awaited.
 
     Raises:
-        AgentDeclarationError: One of them has to be awaited.
+        DeclarationError: One of them has to be awaited.
     """
     bound: list[Subscription] = []
     with SubscriptionInstantiationContext.populate_context(agent_type):
@@ -135,9 +135,9 @@ def bind_subscriptions_now(
             if inspect.isawaitable(made):
                 if inspect.iscoroutine(made):
                     made.close()
-                raise AgentDeclarationError(
-                    f"Agent type {agent_type.type!r} makes its class subscriptions asynchronously, and an App can't: "
-                    "make them in an ordinary function, or register the class on a runtime."
+                raise DeclarationError(
+                    f"Agent type {agent_type.type!r} makes its class subscriptions asynchronously, and an App can't",
+                    "make them in an ordinary function, or register the class on a runtime.",
                 )
             bound.extend(made)
     return bound
@@ -179,7 +179,7 @@ class AgentInstantiationContext:
         """The runtime that is making an agent.
 
         Raises:
-            OutsideContextError: No agent is being made here.
+            MisuseError: No agent is being made here.
         """
         return cls._get("current_runtime")[0]
 
@@ -188,7 +188,7 @@ class AgentInstantiationContext:
         """The id of the agent that is being made.
 
         Raises:
-            OutsideContextError: No agent is being made here.
+            MisuseError: No agent is being made here.
         """
         return cls._get("current_agent_id")[1]
 
@@ -203,7 +203,7 @@ class AgentInstantiationContext:
             return agent_being_made.get()
         except LookupError as error:
             where = "an agent's factory or constructor, called by a runtime"
-            raise OutsideContextError(f"AgentInstantiationContext.{call}()", where) from error
+            raise MisuseError(f"AgentInstantiationContext.{call}() must be called within {where}.") from error
 
 
 class SubscriptionInstantiationContext:
@@ -224,10 +224,12 @@ class SubscriptionInstantiationContext:
         """The agent type that is being registered.
 
         Raises:
-            OutsideContextError: Nothing is being registered here.
+            MisuseError: Nothing is being registered here.
         """
         try:
             return cls._current.get()
         except LookupError as error:
             where = "the registration of an agent type"
-            raise OutsideContextError("SubscriptionInstantiationContext.agent_type()", where) from error
+            raise MisuseError(
+                f"SubscriptionInstantiationContext.agent_type() must be called within {where}."
+            ) from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 from callboard.foundation import MissingPackageError
 
 from .subscriptions import AgentInstantiationContext
@@ -116,7 +116,7 @@ def _of_agent(name: str, agent_id: str | None, description: str | None) -> dict[
 def _agent_being_made() -> str | None:
     try:
         return str(AgentInstantiationContext.current_agent_id())
-    except OutsideContextError:
+    except MisuseError:
         return None
 
 

@@ -38,7 +38,7 @@ from callboard.tools.schema import ToolSchema
 from callboard.tools.static import StaticStreamWorkbench, StaticWorkbench
 from callboard.tools.workbench import StreamWorkbench, ToolResult, Workbench, error_result
 
-from .dispatcher import AbstractDispatcher, AbstractDynamicDispatcher, DuplicateHandoffError
+from .dispatcher import AbstractDispatcher, AbstractDynamicDispatcher, name_taken
 from .dynamic import DynamicDispatcher
 
 Change: TypeAlias = Literal["created", "used", "expired", "hidden"]
@@ -153,7 +153,7 @@ class HandoffOffer(StreamWorkbench):
                 yield item
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the workbench that has the tool says; see `Workbench.approval_of`."""
+        """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         return self._place(name).approval_of(name)
 
     def _place(self, name: str) -> StreamWorkbench:
@@ -187,7 +187,7 @@ def _creating(
             message: What to tell that agent: all that it has to know and to do.
         """
         if name in taken:
-            raise DuplicateHandoffError(name, "tool")
+            raise name_taken(name, "tool")
         handoff = dispatcher.create_handoff(name, target, description, message, caller=agent)
         note("created", handoff)
         return f"There is a tool {handoff.name} now, which hands over to {handoff.target}."
@@ -220,15 +220,15 @@ class DynamicDispatcherAgent(AssistantAgent):
         name: A Python identifier.
         model_client: Its model, which must be able to call tools.
         workbench: One or several workbenches with its tools; they stay as they are.
-        dispatcher: Has its handoffs. None: a dynamic one that authorizes nobody.
+        dispatcher: Has its handoffs. None: a dynamic one that authorizes none.
         description: What it can do, for those who choose who speaks.
         system_message: What every prompt begins with; None: nothing.
         max_tool_iterations: How often the model may ask for tools in one turn; creating a handoff is one time.
         **options: See AssistantAgent; `handoffs` is not among them.
 
     Raises:
-        AssistantSettingError: As AssistantAgent (a ValueError).
-        DuplicateHandoffError: A handoff has the name of a tool (a ValueError).
+        AgentSettingError: As AssistantAgent (a ValueError).
+        HandoffDeclarationError: A handoff has the name of a tool (a ValueError).
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class DynamicDispatcherAgent(AssistantAgent):
         """Learn to whom it can hand over.
 
         Raises:
-            TargetRefusedError: A handoff goes to somebody else (a ValueError).
+            TargetRefusedError: A handoff goes to another agent (a ValueError).
         """
         self._dispatcher.join(members)
 
@@ -346,4 +346,4 @@ class DynamicDispatcherAgent(AssistantAgent):
                 taken |= {tool.name for tool in bench.tools}
         for handoff in self._dispatcher.handoffs:
             if handoff.name in taken:
-                raise DuplicateHandoffError(handoff.name, "tool")
+                raise name_taken(handoff.name, "tool")

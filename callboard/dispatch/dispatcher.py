@@ -3,14 +3,9 @@
 ```
 ActorError
 └── DispatchError
-    ├── NotAHandoffError            something else was given where a handoff is needed (TypeError)
-    ├── HandoffDeclarationError     its name or description is none that models can be shown (ValueError)
-    ├── DuplicateHandoffError       the name is that of another handoff, or of a tool (ValueError)
-    ├── TargetRefusedError          nobody may hand over to this target, or this agent may not (ValueError)
-    ├── HandoffLimitError           there are too many (ValueError)
-    ├── UnknownHandoffError         there is no handoff of this name (KeyError, ValueError)
-    ├── DispatcherSettingError      a dispatcher is given what can't work (ValueError)
-    └── DispatcherStateError        a saved state does not belong to this dispatcher (ValueError)
+    ├── HandoffDeclarationError     it can't be made, or not beside the others (ValueError, TypeError)
+    ├── TargetRefusedError          no agent may hand over to this target, or this one may not (ValueError)
+    └── UnknownHandoffError         there is no handoff of this name (KeyError, ValueError)
 ```
 
 When a model creates a handoff, it reads their texts as the result of its call.
@@ -41,38 +36,21 @@ class DispatchError(ActorError):
     """The root of everything that dispatchers raise."""
 
 
-class NotAHandoffError(DispatchError, TypeError):
-    """Something else was given where a handoff is needed. In the proposal it is an AttributeError."""
+class HandoffDeclarationError(DispatchError, ValueError, TypeError):
+    """A handoff or a dispatcher can't be made like this, or be one handoff more.
 
-    template = "a {given} is no handoff: give a Handoff(target=...)"
+    Something else than a handoff is an AttributeError in the proposal.
+    """
+
+    template = "{reason}"
     permanent = True
 
-    given: str
-
-
-class HandoffDeclarationError(DispatchError, ValueError):
-    """A handoff has a name or a description that models can't be shown."""
-
-    template = "{name} can't be a handoff: {reason}"
-    permanent = True
-
-    name: str
     reason: str
 
 
-class DuplicateHandoffError(DispatchError, ValueError):
-    """A handoff has the name of another one, or of a tool.
-
-    Attributes:
-        name: The name.
-        what: What has it already.
-    """
-
-    template = "there is a {what} {name!r} already: choose another name"
-    permanent = True
-
-    name: str
-    what: str = "handoff"
+def name_taken(name: str, what: str = "handoff") -> HandoffDeclarationError:
+    """The error of a handoff that has the name of another one, or of a tool."""
+    return HandoffDeclarationError(f"there is a {what} {name!r} already: choose another name")
 
 
 class TargetRefusedError(DispatchError, ValueError):
@@ -88,19 +66,6 @@ class TargetRefusedError(DispatchError, ValueError):
 
     target: str
     reason: str
-
-
-class HandoffLimitError(DispatchError, ValueError):
-    """A dispatcher would hold more handoffs than it may.
-
-    Attributes:
-        limit: How many there may be.
-    """
-
-    template = "there can be at most {limit} handoffs: use one of those that there are, or delete some first"
-    permanent = True
-
-    limit: int
 
 
 class UnknownHandoffError(DispatchError, KeyError, ValueError):
@@ -119,24 +84,6 @@ class UnknownHandoffError(DispatchError, KeyError, ValueError):
     def __str__(self) -> str:
         advice = did_you_mean(self.name, self.known) if self.known else "There are none."
         return f"there is no handoff {self.name!r}. {advice}"
-
-
-class DispatcherSettingError(DispatchError, ValueError):
-    """A dispatcher is given what can't work."""
-
-    template = "{reason}"
-    permanent = True
-
-    reason: str
-
-
-class DispatcherStateError(DispatchError, ValueError):
-    """A saved state does not belong to this dispatcher; nothing has changed."""
-
-    template = "the state can't be loaded: {reason}"
-    permanent = True
-
-    reason: str
 
 
 EnabledFunc: TypeAlias = Callable[[str, Sequence[LLMMessage]], bool]
@@ -176,11 +123,10 @@ def check_handoff(given: Any) -> Handoff:
     """The handoff, if models can be shown it.
 
     Raises:
-        NotAHandoffError: It is none (a TypeError).
-        HandoffDeclarationError: Its name or description can't be used (a ValueError).
+        HandoffDeclarationError: It is none, or its name or description can't be used (a ValueError and a TypeError).
     """
     if not isinstance(given, Handoff):
-        raise NotAHandoffError(type(given).__name__)
+        raise HandoffDeclarationError(f"a {type(given).__name__} is no handoff: give a Handoff(target=...)")
     check_texts(given.name, given.description)
     return given
 
@@ -192,15 +138,11 @@ def check_texts(name: str, description: str) -> None:
         HandoffDeclarationError: One of them can't be used (a ValueError).
     """
     if not NAME.match(name) or keyword.iskeyword(name):
-        raise HandoffDeclarationError(
-            repr(name[:80]),
-            "its name may have a letter or '_', then up to 63 letters a-z, digits and '_', and is no Python keyword",
-        )
+        rule = "its name may have a letter or '_', then up to 63 letters a-z, digits and '_', and is no Python keyword"
+        raise HandoffDeclarationError(f"{name[:80]!r} can't be a handoff: {rule}")
     if len(description) > MAX_DESCRIPTION:
-        raise HandoffDeclarationError(
-            name,
-            f"its description has {len(description):,} characters: at most {MAX_DESCRIPTION:,} are allowed",
-        )
+        size = f"its description has {len(description):,} characters: at most {MAX_DESCRIPTION:,} are allowed"
+        raise HandoffDeclarationError(f"{name} can't be a handoff: {size}")
 
 
 class AbstractDispatcher(ABC):
@@ -228,7 +170,7 @@ class AbstractDispatcher(ABC):
         """Learn who is in the team of an agent that uses this dispatcher; here: nothing.
 
         Raises:
-            TargetRefusedError: A handoff goes to somebody else (a ValueError).
+            TargetRefusedError: A handoff goes to another agent (a ValueError).
         """
 
 
@@ -326,7 +268,7 @@ class AbstractDynamicDispatcher(AbstractDispatcher):
         """The conversation begins anew; here: nothing."""
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What there is beyond the beginning, as plain data; here: nothing."""
+        """Its state beyond the beginning, as plain data; here: nothing."""
         return {}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -336,15 +278,13 @@ class AbstractDynamicDispatcher(AbstractDispatcher):
 class Dispatcher(AbstractDispatcher):
     """A list of handoffs.
 
-    The program wrote it, so nobody has to be authorized. The proposal's keeps the last of two handoffs with one name.
+    The program wrote it, so no agent has to be authorized. The proposal's keeps the last of two handoffs with one name.
 
     Args:
         handoffs: The handoffs.
 
     Raises:
-        NotAHandoffError: One is none (a TypeError).
-        HandoffDeclarationError: One can't be shown to models (a ValueError).
-        DuplicateHandoffError: Two have one name (a ValueError).
+        HandoffDeclarationError: One is none, can't be shown to models, or has the name of another (a ValueError).
     """
 
     def __init__(self, handoffs: Iterable[Handoff] = ()) -> None:
@@ -352,7 +292,7 @@ class Dispatcher(AbstractDispatcher):
         for handoff in handoffs:
             name = check_handoff(handoff).name
             if name in self._handoffs:
-                raise DuplicateHandoffError(name)
+                raise name_taken(name)
             self._handoffs[name] = handoff
 
     @property

@@ -15,17 +15,15 @@ from callboard.memory.llm_messages import LLMMessage
 from .dispatcher import (
     AbstractDynamicDispatcher,
     DispatchError,
-    DispatcherSettingError,
-    DispatcherStateError,
-    DuplicateHandoffError,
     EnabledFunc,
-    HandoffLimitError,
+    HandoffDeclarationError,
     KnownHandoff,
     Origin,
     TargetRefusedError,
     UnknownHandoffError,
     check_handoff,
     check_texts,
+    name_taken,
 )
 
 Kind: TypeAlias = Literal["created", "added", "deleted", "enabled", "disabled", "used", "expired", "hidden"]
@@ -51,8 +49,8 @@ class HandoffChange:
 ANYBODY: Final = "*"
 Targets: TypeAlias = Sequence[str] | Literal["*"]
 Authorized: TypeAlias = Targets | Mapping[str, Targets] | None
-"""The names of the targets; "*": anybody; a mapping: the targets of each agent by its name, and nobody for others; None:
-nobody."""
+"""The names of the targets; "*": anybody; a mapping: the targets of each agent by its name, and none for others; None:
+none."""
 
 
 class Authorization:
@@ -63,7 +61,7 @@ class Authorization:
         outside: Targets that are allowed to be outside of the team.
 
     Raises:
-        DispatcherSettingError: It is something else (a ValueError).
+        HandoffDeclarationError: It is something else (a ValueError).
     """
 
     def __init__(self, given: Authorized, outside: Sequence[str] = ()) -> None:
@@ -85,7 +83,7 @@ class Authorization:
 
         Args:
             target: Who would go on.
-            caller: Who hands over; None: it is enough when somebody may.
+            caller: Who hands over; None: it is enough when one may.
 
         Raises:
             TargetRefusedError: It is not allowed (a ValueError).
@@ -126,12 +124,16 @@ class Authorization:
         return f"{who}; {_listed(allowed - {caller})}"
 
 
+def _not_its_state(reason: str) -> HandoffDeclarationError:
+    return HandoffDeclarationError(f"the state can't be loaded: {reason}")
+
+
 def _targets(given: Targets) -> frozenset[str] | None:
     if given == ANYBODY:
         return None
     found: object = given  # programs without a type checker pass other things
     if isinstance(found, str) or not all(isinstance(name, str) for name in given):
-        raise DispatcherSettingError(
+        raise HandoffDeclarationError(
             f'authorized agents are a list of names, or "*" for anybody, not {given!r}'
         )
     return frozenset(given)
@@ -204,7 +206,7 @@ def read_state(state: Mapping[str, Any], limit: int) -> tuple[DynamicDispatcherS
         limit: How many handoffs it may have.
 
     Raises:
-        DispatcherStateError: It is no state of a DynamicDispatcher (a ValueError).
+        HandoffDeclarationError: It is no state of a DynamicDispatcher (a ValueError).
     """
     try:
         saved = DynamicDispatcherState.model_validate(state)
@@ -212,13 +214,13 @@ def read_state(state: Mapping[str, Any], limit: int) -> tuple[DynamicDispatcherS
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise DispatcherStateError(f"{place}: {first['msg']}") from error
+        raise _not_its_state(f"{place}: {first['msg']}") from error
     except DispatchError as error:
-        raise DispatcherStateError(str(error)) from error
+        raise _not_its_state(str(error)) from error
     if len(entries) > limit:
-        raise DispatcherStateError(f"it has {len(entries)} handoffs: at most {limit} are allowed")
+        raise _not_its_state(f"it has {len(entries)} handoffs: at most {limit} are allowed")
     if len({entry.handoff.name for entry in entries}) < len(entries):
-        raise DispatcherStateError("two handoffs have one name")
+        raise _not_its_state("two handoffs have one name")
     return saved, entries
 
 
@@ -239,7 +241,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
 
     Args:
         authorized_agents: To whom may be handed over, see `Authorized`: names, "*" for anybody, or names for each agent.
-            None: nobody, so that `handoffs` are refused, too.
+            None: none, so that `handoffs` are refused, too.
         handoffs: Handoffs to begin with, all enabled.
         max_handoffs: The most handoffs there may be, disabled ones among them.
         lifetime: In how many turns of its agents, after the one in which it was created, a handoff may still be used; None:
@@ -250,7 +252,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         on_change: Told of every change, for audits. A handler that is run again tells it again.
 
     Raises:
-        DispatcherSettingError: A limit or the authorized agents can't be these (a ValueError).
+        HandoffDeclarationError: A limit or the authorized agents can't be these (a ValueError).
         DispatchError: As `add_handoff`.
     """
 
@@ -287,9 +289,8 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         Raises:
             HandoffDeclarationError: The name is none for a tool, or the description has more than 1,024 characters (a
                 ValueError).
-            DuplicateHandoffError: There is one of this name (a ValueError).
             TargetRefusedError: The target is not authorized, not in the team, or the caller itself (a ValueError).
-            HandoffLimitError: There are too many (a ValueError).
+            HandoffDeclarationError: There is one of this name, or there are too many (a ValueError).
         """
         if name:
             check_texts(name, description)
@@ -305,7 +306,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
             enabled: Whether models are shown it; or a function that says so before each request to a model.
 
         Raises:
-            NotAHandoffError: It is none (a TypeError).
+            HandoffDeclarationError: It is none (a TypeError).
             DispatchError: As `create_handoff`.
         """
         given = check_handoff(handoff)
@@ -318,9 +319,11 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         handoff = entry.handoff
         self._authorization.check(handoff.target, caller)
         if handoff.name in self._entries:
-            raise DuplicateHandoffError(handoff.name)
+            raise name_taken(handoff.name)
         if len(self._entries) >= self._max_handoffs:
-            raise HandoffLimitError(self._max_handoffs)
+            raise HandoffDeclarationError(
+                f"there can be at most {self._max_handoffs} handoffs: use one of those that there are, or delete some first"
+            )
         self._entries[handoff.name] = entry
         kind: dict[Origin, Kind] = {"created": "created", "added": "added", "given": "added"}
         self._tell(kind[entry.origin], handoff, caller)
@@ -431,7 +434,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
     # Its state
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What there is beyond the beginning, as plain data.
+        """Its state beyond the beginning, as plain data.
 
         Handoffs that were added with an input filter, a function or arguments are code: their flags are saved only. Add
         them in your program.
@@ -450,7 +453,7 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
         Authorization is not part of it. A saved handoff to a target that is not authorized any more is not offered.
 
         Raises:
-            DispatcherStateError: It is no such state; nothing has changed (a ValueError).
+            HandoffDeclarationError: It is no such state; nothing has changed (a ValueError).
         """
         saved, later = read_state(state, self._max_handoffs)
         deleted = set(saved.deleted)
@@ -474,4 +477,4 @@ class DynamicDispatcher(AbstractDynamicDispatcher):
 def _check_limits(**limits: int | None) -> None:
     for name, limit in limits.items():
         if limit is not None and limit < 1:
-            raise DispatcherSettingError(f"{name} must be greater than 0, not {limit}")
+            raise HandoffDeclarationError(f"{name} must be greater than 0, not {limit}")

@@ -24,7 +24,7 @@ MAX_TOOL_ITERATIONS: Final = 10
 class WorkbenchSearchAgent(AssistantAgent):
     """An assistant that searches a workbench and can't call its tools; after the proposal of AutoGen #4721.
 
-    Its model has two tools, `search_tools` and `get_tool_documentation`. They find disabled tools, too, so that somebody may
+    Its model has two tools, `search_tools` and `get_tool_documentation`. They find disabled tools, too, so that a person may
     enable them, and say which are. AutoGen's own workbenches have no search.
 
     Args:
@@ -38,7 +38,7 @@ class WorkbenchSearchAgent(AssistantAgent):
         **options: See AssistantAgent; `tools` and `workbench` are not among them.
 
     Raises:
-        AssistantSettingError: As AssistantAgent (a ValueError).
+        AgentSettingError: As AssistantAgent (a ValueError).
     """
 
     def __init__(

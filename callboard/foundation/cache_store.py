@@ -15,7 +15,7 @@ T = TypeVar("T")
 class CacheStore(ABC, Generic[T], ComponentBase[BaseModel]):
     """Values by key, without waiting and without a lifetime: AutoGen's interface, for stores that were written for it.
 
-    A `CachedChatCompletionClient` takes one. Stores of ours (`callboard.models.InMemoryStore`, `RuntimeStore`) are async
+    A `CachedChatCompletionClient` takes one. Stores of ours (`callboard.models.LocalStore`, `RuntimeStore`) are async
     and forget what is old.
     """
 

@@ -3,12 +3,10 @@
 ```
 CallboardError
 └── ComponentError
-    ├── UnknownProviderError         a config names something that is not on the list (ValueError)
-    ├── ComponentNotAllowedError     a config asks for something that the caller did not allow (ValueError)
+    ├── ComponentNotAllowedError     a config names or asks for something that may not be loaded (ValueError)
     ├── ComponentConfigError         a config does not fit its component (ValueError)
-    ├── ComponentTypeError           the component is none of the expected class (TypeError)
+    ├── ComponentTypeError           a class is no component, or not the expected one (TypeError, AttributeError)
     ├── ComponentVersionError        a config of a version that can't be loaded (NotImplementedError)
-    ├── ComponentDeclarationError    a component class lacks something (AttributeError)
     └── NotDumpableError             an object can't be written down (TypeError, NotImplementedError)
 ```
 
@@ -37,7 +35,6 @@ __all__ = [
     "Component",
     "ComponentBase",
     "ComponentConfigError",
-    "ComponentDeclarationError",
     "ComponentError",
     "ComponentFromConfig",
     "ComponentLoader",
@@ -50,7 +47,6 @@ __all__ = [
     "ComponentVersionError",
     "NotDumpableError",
     "Permissions",
-    "UnknownProviderError",
     "dumped",
     "harmless",
     "is_component_class",
@@ -99,7 +95,7 @@ class ComponentToConfig(Generic[ToConfigT_co]):
 
         Raises:
             NotDumpableError: The class is inside a function, or has no config (a TypeError).
-            ComponentDeclarationError: The class has no `component_type` (an AttributeError).
+            ComponentTypeError: The class has no `component_type` (an AttributeError).
         """
         cls = type(self)
         provider = provider_of(cls)
@@ -113,7 +109,7 @@ class ComponentToConfig(Generic[ToConfigT_co]):
                 stacklevel=2,
             )
         if not hasattr(cls, "component_type"):
-            raise ComponentDeclarationError(cls.__qualname__, "component_type")
+            raise _lacking(cls, "component_type")
         return ComponentModel(
             provider=provider,
             component_type=self.component_type,
@@ -212,7 +208,7 @@ class ComponentLoader:
                 the environment, and those that an HttpTool may reach at private addresses.
 
         Raises:
-            UnknownProviderError: A provider is not on the list (a ValueError).
+            ComponentNotAllowedError: A provider is not on the list (a ValueError).
             ComponentNotAllowedError: It needs one of the other arguments (a ValueError).
             ComponentConfigError: The config does not fit (a ValueError). AutoGen's error shows the values.
             ComponentTypeError: It is no component of the expected class (a TypeError).
@@ -228,7 +224,7 @@ class ComponentLoader:
             )
             made = _made(component_class, dump)
         if not isinstance(made, wanted):
-            raise ComponentTypeError(dump.provider, wanted.__qualname__)
+            raise _other_class(dump.provider, wanted.__qualname__)
         return cast("Self | ExpectedT", made)
 
 
@@ -448,10 +444,10 @@ def _read(model: ComponentModel | Mapping[str, Any]) -> ComponentModel:
 
 def _made(cls: type[Any], dump: ComponentModel) -> object:
     if not is_component_class(cls):
-        raise ComponentTypeError(dump.provider, "component")
+        raise _other_class(dump.provider, "component")
     for name in ("component_config_schema", "component_type"):
         if not hasattr(cls, name):
-            raise ComponentDeclarationError(cls.__qualname__, name)
+            raise _lacking(cls, name)
     version, current = dump.component_version or cls.component_version, cls.component_version
     if version > current:
         raise ComponentVersionError(dump.provider, version, current)
@@ -502,11 +498,11 @@ def register_component(cls: ClassT) -> ClassT:
     It is found by the provider that its dumps name: `component_provider_override`, else module and name of the class.
 
     Raises:
-        ComponentDeclarationError: It is no component (an AttributeError).
+        ComponentTypeError: It is no component (an AttributeError).
         ValueError: Another class, or one of ours, has this provider.
     """
     if not hasattr(cls, "component_config_schema"):
-        raise ComponentDeclarationError(cls.__qualname__, "component_config_schema")
+        raise _lacking(cls, "component_config_schema")
     provider = provider_of(cls)
     other = _registered.get(provider)
     # The same class once more, after its module was loaded again, takes the place of the old one.
@@ -521,7 +517,7 @@ def class_of(provider: str) -> type[Any]:
     """The class that a provider names.
 
     Raises:
-        UnknownProviderError: It is not on the list (a ValueError).
+        ComponentNotAllowedError: It is not on the list (a ValueError).
     """
     name = own_name(provider)
     given = permissions().providers
@@ -529,13 +525,27 @@ def class_of(provider: str) -> type[Any]:
         if known is not None:
             return known
     if not _is_listed(name):
-        raise UnknownProviderError(provider, _hint(provider, name))
+        raise _not_listed(provider, _hint(provider, name))
     package, _, attribute = name.rpartition(".")
     # Both halves are words of our own list.
     found: type[Any] | None = getattr(importlib.import_module(package), attribute, None)
     if found is None:
-        raise UnknownProviderError(provider, "this version of Callboard does not have it")
+        raise _not_listed(provider, "this version of Callboard does not have it")
     return found
+
+
+def _not_listed(provider: str, hint: str) -> ComponentNotAllowedError:
+    return ComponentNotAllowedError(f"{provider!r} is not among the providers that may be loaded", hint=hint)
+
+
+def _other_class(provider: str, expected: str) -> ComponentTypeError:
+    problem = f"is no {expected}: load it as what it is, or correct the provider of the config"
+    return ComponentTypeError(provider, problem)
+
+
+def _lacking(cls: type[Any], attribute: str) -> ComponentTypeError:
+    problem = f"does not define {attribute}, so it can neither be dumped nor loaded"
+    return ComponentTypeError(cls.__qualname__, problem)
 
 
 def own_name(provider: str) -> str:
@@ -565,7 +575,7 @@ def _place(cls: type[Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What a config may ask for.
+    """The things that a config may ask for.
 
     Attributes:
         providers: Component classes by their providers, besides those of the list.
@@ -625,34 +635,29 @@ class ComponentError(CallboardError):
     permanent = True
 
 
-class UnknownProviderError(ComponentError, ValueError):
-    """A config names a provider that is not on the list of those that may be loaded.
-
-    Attributes:
-        provider: What it names.
-        hint: What to do about it.
-    """
-
-    template = "{provider!r} is not among the providers that may be loaded: {hint}"
-
-    provider: str
-    hint: str
-
-
 class ComponentNotAllowedError(ComponentError, ValueError):
-    """A config asks for something that only the caller of `load_component` can allow, and did not.
+    """A config names or asks for something that may not be loaded, unless the caller of `load_component` allows it.
 
     Attributes:
-        what: What it asks for.
-        argument: The argument of `load_component` that allows it.
+        what: What it names or asks for.
+        argument: The argument of `load_component` that allows it; "": none does.
         value: What that argument has to contain.
+        hint: What to do where no argument helps.
     """
 
-    template = "{what} has to be allowed: if you trust this config, load it with {argument}=[{value!r}]"
+    template = "{what}{sentence}"
 
     what: str
-    argument: str
-    value: str
+    argument: str = ""
+    value: str = ""
+    hint: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Advice, as the end of the sentence."""
+        if self.hint:
+            return f": {self.hint}"
+        return f" has to be allowed: if you trust this config, load it with {self.argument}=[{self.value!r}]"
 
 
 class ComponentConfigError(ComponentError, ValueError):
@@ -674,18 +679,18 @@ class ComponentConfigError(ComponentError, ValueError):
         return "; ".join(self.problems)
 
 
-class ComponentTypeError(ComponentError, TypeError):
-    """A component was made, or named, that is none of the class that was expected.
+class ComponentTypeError(ComponentError, TypeError, AttributeError):
+    """A class, or what was made of a config, is no component, or none of the class that was expected.
 
     Attributes:
-        provider: The component.
-        expected: Name of the class.
+        provider: The component, or its class.
+        problem: What it is not or lacks, and what to do.
     """
 
-    template = "{provider} is no {expected}: load it as what it is, or correct the provider of the config"
+    template = "{provider} {problem}"
 
     provider: str
-    expected: str
+    problem: str
 
 
 class ComponentVersionError(ComponentError, NotImplementedError):
@@ -705,24 +710,10 @@ class ComponentVersionError(ComponentError, NotImplementedError):
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """Advice, as the end of the sentence."""
         if self.version > self.current:
             return "update the package that the component comes from"
         return "implement _from_config_past_version, or dump it again"
-
-
-class ComponentDeclarationError(ComponentError, AttributeError):
-    """A component class lacks one of the attributes that make it one.
-
-    Attributes:
-        component: The class.
-        missing: The attribute.
-    """
-
-    template = "{component} does not define {missing}, so it can neither be dumped nor loaded"
-
-    component: str
-    missing: str
 
 
 class NotDumpableError(ComponentError, TypeError, NotImplementedError):

@@ -85,7 +85,7 @@ class NestingError(CallboardError, ValueError):
 
 
 def read_json(text: str) -> Any:
-    """What JSON says.
+    """The value that a JSON text stands for.
 
     Raises:
         NestingError: It is nested too deep (a ValueError).

@@ -1,47 +1,22 @@
-from .conditions import (
-    AvailableCondition as AvailableCondition,
-    ContextCondition as ContextCondition,
-    ContextExpression as ContextExpression,
-    ContextStr as ContextStr,
-    ContextStrLLMCondition as ContextStrLLMCondition,
-    ExpressionAvailableCondition as ExpressionAvailableCondition,
-    ExpressionContextCondition as ExpressionContextCondition,
-    LLMCondition as LLMCondition,
-    StringAvailableCondition as StringAvailableCondition,
-    StringContextCondition as StringContextCondition,
-    StringLLMCondition as StringLLMCondition,
-)
-from .context_variables import ContextVariables as ContextVariables
-from .conversable import (
+from .assistants import (
     AssistantAgent as AssistantAgent,
-    ConversableAgent as ConversableAgent,
+    UpdateSystemMessage as UpdateSystemMessage,
     UserProxyAgent as UserProxyAgent,
 )
+from .context_variables import ContextStr as ContextStr, ContextVariables as ContextVariables
+from .conversable import ChatResult as ChatResult, ConversableAgent as ConversableAgent
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
-    ClearHistoryError as ClearHistoryError,
-    ExpressionError as ExpressionError,
-    ExpressionSyntaxError as ExpressionSyntaxError,
     GroupChatDeclarationError as GroupChatDeclarationError,
     GroupChatError as GroupChatError,
-    HandoffError as HandoffError,
-    MessageError as MessageError,
-    MissingVariableError as MissingVariableError,
-    ModelClientClassError as ModelClientClassError,
     NoEligibleSpeakerError as NoEligibleSpeakerError,
-    ResumeError as ResumeError,
-    SharedVariableError as SharedVariableError,
-    SpeakerSelectionError as SpeakerSelectionError,
-    TransitionError as TransitionError,
     UndefinedNextAgentError as UndefinedNextAgentError,
 )
 from .events import (
     ChatEvent as ChatEvent,
     ClearAgentsHistoryEvent as ClearAgentsHistoryEvent,
-    ConditionNotMetEvent as ConditionNotMetEvent,
     GroupChatResumeEvent as GroupChatResumeEvent,
     GroupChatRunChatEvent as GroupChatRunChatEvent,
-    HistoryNotClearedEvent as HistoryNotClearedEvent,
     IOStream as IOStream,
     SelectSpeakerEvent as SelectSpeakerEvent,
     SelectSpeakerInvalidInputEvent as SelectSpeakerInvalidInputEvent,
@@ -50,16 +25,7 @@ from .events import (
     TerminationEvent as TerminationEvent,
     TextEvent as TextEvent,
 )
-from .group import AgentEligibilityPolicy as AgentEligibilityPolicy, SelectionContext as SelectionContext
 from .group_chat import GroupChat as GroupChat
-from .handoffs import (
-    Handoffs as Handoffs,
-    OnCondition as OnCondition,
-    OnContextCondition as OnContextCondition,
-    SpeakerSelectionResult as SpeakerSelectionResult,
-    TransitionTarget as TransitionTarget,
-    Whereabouts as Whereabouts,
-)
 from .manager import GroupChatManager as GroupChatManager
 from .messages import Agent as Agent, ConversationMessage as ConversationMessage
 from .model import (
@@ -67,8 +33,10 @@ from .model import (
     MessageTransform as MessageTransform,
     TransformMessages as TransformMessages,
 )
-from .peer import ChatResult as ChatResult
-from .replies import UpdateSystemMessage as UpdateSystemMessage
 from .selection import GroupChatTeam as GroupChatTeam
+from .transitions import (
+    AgentEligibilityPolicy as AgentEligibilityPolicy,
+    SelectionContext as SelectionContext,
+)
 
 __all__: list[str]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from .errors import SharedVariableError
+from .errors import GroupChatDeclarationError
 
 
 class ContextVariables(UserDict[str, Any]):
@@ -89,10 +91,10 @@ def standing(value: Any) -> str:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
-    """What is different since a snapshot, as metadata of a message; nothing, where nothing is.
+    """The differences from a snapshot, as metadata of a message; nothing, where there are none.
 
     Raises:
-        SharedVariableError: A value is no plain data (a ValueError).
+        GroupChatDeclarationError: A value is no plain data (a ValueError).
     """
     new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     removed = sorted(before.keys() - after.keys())
@@ -112,7 +114,10 @@ def _json(values: Mapping[str, Any]) -> str:
         try:
             json.dumps([name, value], ensure_ascii=False).encode()  # which lone surrogates don't have
         except (TypeError, ValueError, RecursionError) as error:
-            raise SharedVariableError(name, str(error)) from error
+            raise GroupChatDeclarationError(
+                f"The context variable {name!r} can't be shared: {error}. Its value has to fit into JSON: texts, numbers, "
+                "lists, dictionaries, true, false, null."
+            ) from error
     return json.dumps(dict(values))
 
 
@@ -137,3 +142,39 @@ def with_variables(function: Callable[..., Any]) -> Callable[..., Any]:
     made: Any = given_async if inspect.iscoroutinefunction(function) else given
     made.__signature__ = signature.replace(parameters=left)
     return made  # type: ignore[no-any-return]
+
+
+PLACES: Final = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
+WITH_BRACES: Final = re.compile(rf"\{{\{{|\}}\}}|{PLACES.pattern}")
+
+
+@dataclass(frozen=True)
+class ContextStr:
+    """A text with variables in braces, such as ``"The customer is {name}."``.
+
+    Args:
+        template: The text. A variable may have a format behind a colon: ``{price:.2f}``. As in AG2 ``{{`` and ``}}`` are
+            braces; where there is no ``{{``, ``}}`` is what it is, as in JSON.
+    """
+
+    template: str
+
+    def format(self, context_variables: Mapping[str, Any]) -> str:
+        """The text with the values. A variable that is not there, or does not fit its format, stays in its braces."""
+        places = WITH_BRACES if "{{" in self.template else PLACES
+        return places.sub(lambda place: _filled(place, context_variables), self.template)
+
+    def __str__(self) -> str:
+        return f"ContextStr, unformatted: {self.template}"
+
+
+def _filled(place: re.Match[str], values: Mapping[str, Any]) -> str:
+    name, how = place[1], place[2] or ""
+    if name is None:
+        return place[0][0]
+    if name not in values:
+        return place[0]
+    try:
+        return format(values[name], how)
+    except (TypeError, ValueError, ArithmeticError):  # one that is too large for its format
+        return place[0]

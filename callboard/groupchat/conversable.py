@@ -1,41 +1,52 @@
-"""The agent that chats with others, with AG2's two kinds of it: the assistant, and the one that speaks for a person."""
+"""The agent that chats with others: its answers, by rules, a person, functions or a model, and the chats that it begins."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-from callboard.models.base import ChatCompletionClient, ToolLike
+from callboard.agents.base import BaseChatAgent, Response, copy_of
+from callboard.core.cancellation import CancellationToken
+from callboard.memory.contexts import Conversation
+from callboard.messages.chat import BaseChatMessage, StopMessage
+from callboard.models.base import ChatCompletionClient
+from callboard.models.recorded import recorded
 from callboard.models.types import CreateResult
 
-from .context_variables import ContextVariables
+from .context_variables import ContextVariables, changes, snapshot, take_over
 from .errors import GroupChatDeclarationError
-from .events import IOStream, TextEvent, value_of, wait_for
-from .handoffs import Handoffs, OnCondition, OnContextCondition
-from .membership import Membership
-from .messages import Agent, Histories, Message, text_of, with_both_names
-from .model import ModelConfig, ModelUsage, TransformMessages, client_of
-from .peer import Chatting, Counting, HumanInputMode, Offering, Peer, Remembering, Reply
+from .events import IOStream, TerminationEvent, TextEvent, value_of, wait_for
+from .membership import NO_REPLY, GroupMember, GroupRules
+from .messages import Agent, ConversationMessage, Histories, Message, check_agents, text_of, with_both_names
+from .model import ModelConfig, ModelUsage, TransformMessages, added_up, client_of, from_model, to_model
 from .replies import (
-    Answered,
+    AgentFunctions,
+    AutoReplies,
     FunctionMap,
+    GroupPart,
+    Reply,
     ReplyRule,
     Update,
-    by_functions,
-    by_model,
+    answer_calls,
     check_trigger,
     execute,
     human_input,
     is_triggered,
-    termination_or_human,
 )
+
+HumanInputMode: TypeAlias = Literal["ALWAYS", "NEVER", "TERMINATE"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
 TERMINATE: Final = "TERMINATE"
 
 
-class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
+class ConversableAgent(BaseChatAgent):
     """An agent that chats with other agents, with AG2's names. Whatever waits has an async twin, whose name begins with a_.
 
     It answers a message by the first of its reply functions that has an answer: those that were registered, the last one
@@ -46,30 +57,42 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
 
     Args:
         name: A Python identifier.
-        system_message: What its model is told first.
+        system_message: Told to its model first.
         is_termination_msg: Whether a message that it receives ends the chat; None: the text "TERMINATE" does. It finds the
             text under "content" and "text", and who said it under "name" and "sender".
-        max_consecutive_auto_reply: How often it answers somebody without a person; None: 100 times.
+        max_consecutive_auto_reply: How often it answers one agent without a person; None: 100 times.
         human_input_mode: "ALWAYS": a person is asked each time; "TERMINATE": at the end, and when the number of automatic
             answers is reached; "NEVER".
         function_map: Functions that it executes, by name; they may be async.
         llm_config: Its model: a client, an LLMConfig, AG2's dictionary, or None.
         default_auto_reply: Its answer if nothing else answers.
-        description: What it can do, for those who choose who speaks; None: the system message.
+        description: What it can do, for the choice of who speaks; None: the system message.
         silent: Whether what it says is not shown; None: the chat says so.
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
         code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
         functions: Functions that its model may call; in a pattern the group executes them.
         handoffs: To whom it hands over in a pattern.
-        update_agent_state_before_reply: What it does to itself before each answer: an UpdateSystemMessage, or functions of
-            the agent and the messages, which may be async.
+        update_agent_state_before_reply: Done to itself before each answer: an UpdateSystemMessage, or functions of the agent
+            and the messages, which may be async.
 
     Attributes:
-        handoffs: To whom it hands over in a pattern.
+        system_message: Told to its model first.
+        human_input_mode: When a person is asked.
+        client: Its model; None: it has none.
+        functions: What it executes, and what its model may call.
+        transforms: Change what its model reads.
+        usage: What its model has used.
+        context_variables: What it knows beside the messages.
+        auto_replies: How often it has answered without a person.
+        human_inputs: What people said, since the chat began.
+        is_silent: Whether the chat under way is not shown.
+        stop_reason: Why the group chat that it runs has ended.
+        member: The agent as a member of a team.
+        part: Its part in a group whose agents hand over to each other; None: it is in none.
 
     Raises:
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
         GroupChatDeclarationError: There is no such mode, or no such model (a ValueError).
     """
 
@@ -90,7 +113,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         model_client_cls: Any = None,
         code_execution_config: Literal[False] | None = False,
         functions: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
-        handoffs: Handoffs | None = None,
+        handoffs: Any = None,
         update_agent_state_before_reply: Update | Sequence[Update] = (),
     ) -> None:
         super().__init__(name, (system_message or "") if description is None else description)
@@ -105,37 +128,37 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         self.system_message = system_message or ""
         self.human_input_mode = human_input_mode
         self.llm_config = llm_config
-        self.context_variables = ContextVariables() if context_variables is None else context_variables
+        self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
+        self.functions = AgentFunctions(function_map or {}, _listed(functions))
         self.transforms: TransformMessages | None = None
         self.usage = ModelUsage()
+        self.context_variables = ContextVariables() if context_variables is None else context_variables
+        self.auto_replies = AutoReplies(max_consecutive_auto_reply)
         self.silent = silent
         self.is_silent: bool | None = False
         self.stop_reason: str | None = None
-        self.part = None
+        self.part: GroupPart | None = None
+        self._handoffs = handoffs
         self._updates = _listed(update_agent_state_before_reply)
-        self.handoffs = Handoffs() if handoffs is None else handoffs
-        self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
-        self.llm_tools: list[ToolLike | Mapping[str, Any]] = []
-        self._functions = dict(function_map or {})
         self._is_termination_msg = is_termination_msg or says_terminate
         self._default_auto_reply = default_auto_reply
-        if max_consecutive_auto_reply is not None:
-            self.update_max_consecutive_auto_reply(max_consecutive_auto_reply)
         self._rules = [
-            ReplyRule([Agent, None], function) for function in (termination_or_human, by_functions, by_model)
+            ReplyRule([Agent, None], one) for one in (termination_or_human, by_functions, by_model)
         ]
-        for function in _listed(functions):
-            self.register_for_llm()(function)
+        self._remember_nothing()
 
-    def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
-        """None: it is asked through a client that records."""
-        return ()
+    def _remember_nothing(self) -> None:
+        """Begin anew; what was remembered so far stays as it is with a copy that shares it."""
+        self._histories = Histories(self.name)
+        self._answers_to: dict[Agent, bool] = {}
+        self.human_inputs: list[str] = []
+        self.member = GroupMember(self.name, self._histories)
 
-    # What it knows
+    # The agent, by AG2's names
 
     @property
     def description(self) -> str:
-        """What it can do, for those who choose who speaks."""
+        """Its abilities, for the choice of who speaks."""
         return self._description
 
     @description.setter
@@ -146,22 +169,98 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         """Tell its model something else."""
         self.system_message = system_message
 
+    @property
+    def chat_messages(self) -> Histories:
+        """The messages of its conversations, by the agent at the other end."""
+        return self._histories
+
+    def chat_messages_for_summary(self, agent: Agent) -> list[Message]:
+        """The messages that a summary of the conversation with an agent is made of."""
+        return self._histories[agent]
+
+    def last_message(self, agent: Agent | None = None) -> Message | None:
+        """The last message of a conversation; see `Histories.last`."""
+        return self._histories.last(agent)
+
+    def clear_history(
+        self, recipient: Agent | None = None, nr_messages_to_preserve: int | None = None
+    ) -> None:
+        """Forget messages; see `Histories.clear`."""
+        self._histories.clear(recipient, nr_messages_to_preserve or 0)
+
     def reset(self) -> None:
         """Forget all conversations and counts."""
         self.clear_history()
-        self.reset_consecutive_auto_reply_counter()
+        self.auto_replies.reset()
         self._answers_to.clear()
 
-    def begin_anew(self) -> None:
-        """Remember nothing; what was remembered so far stays as it is with whoever shares it."""
-        self._histories, self._answers_to, self.human_inputs = Histories(), {}, []
-        self._replies_to, self._most_replies_to = {}, {}
+    def max_consecutive_auto_reply(self, sender: Agent | None = None) -> int:
+        """How often it answers an agent without a person."""
+        return self.auto_replies.most(sender)
 
-    def register_handoff(self, condition: OnCondition | OnContextCondition) -> None:
+    def update_max_consecutive_auto_reply(self, value: int, sender: Agent | None = None) -> None:
+        """Change that number, for all agents or for one."""
+        self.auto_replies.limit(value, sender)
+
+    def reset_consecutive_auto_reply_counter(self, sender: Agent | None = None) -> None:
+        """Begin to count again; None: for all agents."""
+        self.auto_replies.reset(sender)
+
+    @property
+    def function_map(self) -> dict[str, Callable[..., Any]]:
+        """The functions that it executes, by name."""
+        return self.functions.executed
+
+    def register_function(self, function_map: Mapping[str, Callable[..., Any] | None]) -> None:
+        """Let the agent execute functions, by name; None: no longer."""
+        self.functions.update(function_map)
+
+    def can_execute_function(self, name: str | list[str]) -> bool:
+        """Whether it executes a function, or all of several."""
+        return ({name} if isinstance(name, str) else set(name)) <= set(self.functions.executed)
+
+    def register_for_execution(self, name: str | None = None) -> Callable[[F], F]:
+        """Make a decorator: the agent executes the function when a message calls it."""
+
+        def register(function: F) -> F:
+            self.functions.executed[name or function.__name__] = function
+            return function
+
+        return register
+
+    def register_for_llm(
+        self, *, name: str | None = None, description: str | None = None
+    ) -> Callable[[F], F]:
+        """Make a decorator: the agent's model may call the function, or the tool; the agent that executes it answers.
+
+        A parameter named ``context_variables`` is given by us, and not shown to the model.
+        """
+
+        def register(function: F) -> F:
+            self.functions.offer(function, name, description)
+            return function
+
+        return register
+
+    async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
+        """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""
+        name = func_call.get("name", "")
+        is_done, text = await execute(self.functions.executed, name, func_call.get("arguments", ""))
+        return is_done, {"name": name, "role": "function", "content": text}
+
+    @property
+    def handoffs(self) -> Any:
+        """To whom it hands over in a pattern: `Handoffs` of `callboard.ag2`."""
+        if self._handoffs is None:
+            # By name: AG2's patterns build on this package, and a program without patterns never loads them.
+            self._handoffs = import_module("callboard.ag2").Handoffs()
+        return self._handoffs
+
+    def register_handoff(self, condition: Any) -> None:
         """Hand over in a pattern; the same as `handoffs.add`."""
         self.handoffs.add(condition)
 
-    def register_handoffs(self, conditions: Sequence[OnCondition | OnContextCondition]) -> None:
+    def register_handoffs(self, conditions: Sequence[Any]) -> None:
         """Hand over in a pattern; the same as `handoffs.add_many`."""
         self.handoffs.add_many(conditions)
 
@@ -177,7 +276,7 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         return self._is_termination_msg is not says_terminate
 
     def note_answer(self, result: CreateResult, model: str | None = None) -> None:
-        """Its model, or one that was asked for it, has answered."""
+        """Count what a model used that has answered for it; without a name, its own."""
         self.usage.add(model or ("model" if self.client is None else self.client.model), result)
 
     def register_reply(
@@ -250,27 +349,27 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         """Its answer; see `a_generate_reply`."""
         return wait_for(self.a_generate_reply(messages, sender))
 
-    # Sending
+    # Chats
 
     async def a_send(
         self,
         message: str | Message,
-        recipient: Peer,
+        recipient: ConversableAgent,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:
-        """Say something to somebody.
+        """Say something to another agent.
 
         Args:
             message: A text, or a message.
-            recipient: To whom.
+            recipient: The other agent.
             request_reply: Whether an answer is wanted; None: as the chat has it.
             silent: Whether it is not shown.
 
         Raises:
-            MessageError: There is nothing in it (a ValueError).
+            GroupChatDeclarationError: There is nothing in it (a ValueError).
         """
-        self._keep(message, "assistant", self, recipient)
+        self._histories.keep(message, "assistant", self, recipient)
         await recipient.a_receive(message, self, request_reply, silent)
 
     async def a_receive(
@@ -281,23 +380,23 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         silent: bool | None = False,
     ) -> None:
         """Hear something, and answer if that is wanted; see `a_send`."""
-        kept = self._keep(message, "user", sender, sender)
+        kept = self._histories.keep(message, "user", sender, sender)
         if not (silent if self.silent is None else self.silent):
             IOStream.get_default().send(TextEvent(sender.name, self.name, kept))
         if request_reply is False or (request_reply is None and not self._answers_to.get(sender, True)):
             return
         reply = await self.a_generate_reply(sender=sender)
-        if reply is not None and isinstance(sender, Peer):
+        if reply is not None and isinstance(sender, ConversableAgent):
             await self.a_send(reply, sender, silent=silent)
 
     def send(
         self,
         message: str | Message,
-        recipient: Peer,
+        recipient: ConversableAgent,
         request_reply: bool | None = None,
         silent: bool | None = False,
     ) -> None:
-        """Say something to somebody; see `a_send`."""
+        """Say something to another agent; see `a_send`."""
         wait_for(self.a_send(message, recipient, request_reply, silent))
 
     def receive(
@@ -310,11 +409,169 @@ class ConversableAgent(Membership, Chatting, Counting, Remembering, Offering):
         """Hear something; see `a_send`."""
         wait_for(self.a_receive(message, sender, request_reply, silent))
 
-    async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
-        """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""
-        name = func_call.get("name", "")
-        is_done, text = await execute(self._functions, name, func_call.get("arguments", ""))
-        return is_done, {"name": name, "role": "function", "content": text}
+    async def a_initiate_chat(
+        self,
+        recipient: ConversableAgent,
+        clear_history: bool = True,
+        silent: bool | None = False,
+        max_turns: int | None = None,
+        summary_method: Summary = "last_msg",
+        summary_args: dict[str, Any] | None = None,
+        message: Opening = None,
+        **context: Any,
+    ) -> ChatResult:
+        """Chat with another agent, or with a group through its manager.
+
+        Args:
+            recipient: The other agent.
+            clear_history: Whether both first forget what they said to each other; with a manager, the whole group does.
+            silent: Whether nothing is shown.
+            max_turns: How often this one speaks at most; None: until one of them ends it.
+            summary_method: "last_msg", "reflection_with_llm", a function of sender, recipient and arguments, or None.
+            summary_args: For the summary; "summary_prompt" for a model's.
+            message: What is said first: a text, a message, or a function of sender, recipient and context. None: a person
+                says it.
+            **context: For these functions.
+
+        Returns:
+            What came of it.
+
+        Raises:
+            GroupChatDeclarationError: The recipient is no agent (a ValueError).
+        """
+        check_agents([recipient])
+        before = _used(self, recipient)
+        self.prepare_chat(recipient, clear_history, answers=max_turns is None)
+        self.is_silent = recipient.is_silent = silent
+        for turn in range(1 if max_turns is None else max_turns):
+            said = await (
+                _first(self, recipient, message, context)
+                if turn == 0
+                else self.a_generate_reply(sender=recipient)
+            )
+            if said is None:
+                break
+            await self.a_send(said, recipient, None if max_turns is None else True, silent)
+        summary = await _summary(self, recipient, summary_method, {**(summary_args or {}), **context})
+        return ChatResult(
+            chat_history=list(self.chat_messages[recipient]),
+            summary=summary,
+            cost=_used(self, recipient).minus(before).cost(),
+            human_input=list(self.human_inputs),
+            stop_reason=recipient.stop_reason,
+        )
+
+    def initiate_chat(self, recipient: ConversableAgent, *args: Any, **kwargs: Any) -> ChatResult:
+        """Chat with another agent; see `a_initiate_chat`."""
+        return wait_for(self.a_initiate_chat(recipient, *args, **kwargs))
+
+    def who_pays(self) -> Sequence[ConversableAgent]:
+        """The agents that a chat with this one is paid for: itself."""
+        return [self]
+
+    def prepare_chat(
+        self, other: ConversableAgent, clear_history: bool, *, both: bool = True, answers: bool = True
+    ) -> None:
+        """Begin a chat.
+
+        Args:
+            other: With whom.
+            clear_history: Whether what they have said to each other is forgotten.
+            both: Whether the other one prepares as well.
+            answers: Whether each answers what the other says.
+        """
+        self.auto_replies.reset(other)
+        self._answers_to[other] = answers
+        if clear_history:
+            self.clear_history(other)
+            self.human_inputs.clear()
+        if both:
+            other.prepare_chat(self, clear_history, both=False, answers=answers)
+
+    # The agent as a member of a team, in whatever process
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """A message, or a StopMessage where it has no answer."""
+        return (ConversationMessage, StopMessage)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        """Answer what was said since its last answer. Where it has no answer, it says a StopMessage."""
+        self.member.hear_who_takes_part()
+        for message in messages:
+            if not isinstance(message, StopMessage):
+                self.take_note(message)
+        before = None if self.part is None else snapshot(self.context_variables)
+        reply = await self.a_generate_reply(sender=self.member.group)
+        if reply is None:
+            return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
+        changed = {} if before is None else changes(before, self.context_variables)
+        return Response(chat_message=self.member.say(reply, changed))
+
+    def take_note(self, message: BaseChatMessage) -> None:
+        """Hear something without an answer; what it said itself is put back when a chat is resumed."""
+        if self.part is not None:
+            take_over(self.context_variables, message.metadata)
+        self.member.take_note(message)
+
+    def as_member(self, rules: GroupRules) -> Self:
+        """This agent as a member of a group that may be in other processes, with context variables of its own."""
+        twin = copy(self)
+        twin.context_variables = deepcopy(self.context_variables)
+        twin.member = GroupMember(self.name, self._histories, rules)
+        return twin
+
+    def for_conversation(self) -> Self:
+        """An agent like this one that remembers nothing; reply functions, models and tools are shared."""
+        twin = copy(self)
+        twin._remember_nothing()
+        twin.member.rules = self.member.rules
+        twin.auto_replies = self.auto_replies.anew()
+        return copy_of(twin)
+
+    def unrecorded_clients(self) -> Sequence[ChatCompletionClient]:
+        """None: it is asked through a client that records."""
+        return ()
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """Forget all conversations and counts."""
+        self.reset()
+        self.member.reset()
+
+    def keep_context_in(self, messages: Conversation) -> None:
+        """Keep what it hears and says in a list, as JSON, one message in each."""
+        self.member.keep_in(messages)
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The messages that it heard and said as a member, and its counts."""
+        beside = await self.save_beside_context() or {}
+        return {**beside, "messages": list(self.member.messages)}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_state` returned."""
+        self.member.load([dict(message) for message in state.get("messages", ())])
+        await self.load_beside_context(state)
+
+    async def save_beside_context(self) -> Mapping[str, Any] | None:
+        """Its counts, and its context variables."""
+        return {
+            "type": "ConversableAgentState",
+            "version": "1.0.0",
+            "replies": self.auto_replies.count(self.member.group),
+            "context_variables": self.context_variables.to_dict(),
+            "usage": self.usage.dump(),
+            **({"introduced": True} if self.member.is_introduced else {}),
+        }
+
+    async def load_beside_context(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save_beside_context` returned."""
+        self.auto_replies.set(self.member.group, int(state.get("replies", 0)))
+        self.context_variables.clear()
+        self.context_variables.update(state.get("context_variables", {}))
+        self.usage = ModelUsage.load(state.get("usage", {}))
+        self.member.is_introduced = bool(state.get("introduced"))
 
 
 def says_terminate(message: Message) -> bool:
@@ -326,96 +583,171 @@ def _listed(functions: Callable[..., Any] | Sequence[Callable[..., Any]]) -> lis
     return [functions] if callable(functions) else list(functions)
 
 
-TASK: Final = (
-    "You are a helpful AI assistant. Solve the task step by step, and say how you found the answer. Use the functions "
-    "that you have where they help. When the task is solved, end your answer with TERMINATE."
-)
-ASSISTANT_ABOUT: Final = "An assistant that answers questions, and solves tasks step by step."
+# Answers by a person, functions or a model, in this order. As reply functions they can be excluded by name.
+
+Answered: TypeAlias = tuple[bool, Reply]
+
+EXIT: Final = "exit"
+ALWAYS: Final = "Replying as {name}. Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
+LIMIT: Final = "Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
+END: Final = "Feedback to {sender} (nothing or 'exit': the end): "
+OVER: Final = "Termination message condition on agent '{name}' met"
+TOO_MANY: Final = "Maximum number of consecutive auto-replies reached"
+ENDED: Final = "User requested to end the conversation"
+NO_INPUT: Final = " and no human input provided"
 
 
-class AssistantAgent(ConversableAgent):
-    """A ConversableAgent that is told to solve a task, and asks no person.
+async def termination_or_human(
+    agent: ConversableAgent,
+    messages: Sequence[Message] | None = None,
+    sender: Agent | None = None,
+    config: Any = None,
+) -> Answered:
+    """End the chat, or let a person answer, as `human_input_mode` says."""
+    if not messages:
+        return False, None
+    message = messages[-1]
+    text, reason = await _asked(agent, message, sender)
+    if reason is not None:
+        agent.auto_replies.reset(sender)
+        IOStream.get_default().send(TerminationEvent(reason, agent.name, sender.name if sender else ""))
+        return True, None
+    if text or agent.auto_replies.most(sender) == 0:
+        agent.auto_replies.reset(sender)
+        return True, _human(text, message)
+    agent.auto_replies.add(sender)
+    return False, None
 
-    In AG2 it is told to write code that the other agent runs. No ConversableAgent runs code here, so it is not.
 
-    Args:
-        name: A Python identifier.
-        system_message: What its model is told first.
-        llm_config: Its model: a client, an LLMConfig, or AG2's dictionary.
-        human_input_mode: See ConversableAgent.
-        description: What it can do, for those who choose who speaks; None: the system message, or what is true of the one
-            that it has by itself.
-        **options: See ConversableAgent.
+async def _asked(agent: ConversableAgent, message: Message, sender: Agent | None) -> tuple[str, str | None]:
+    """The words of a person, and why the chat ends; None: it goes on."""
+    mode, is_over = agent.human_input_mode, agent.is_termination_msg(message)
+    is_limit = agent.auto_replies.count(sender) >= agent.auto_replies.most(sender)
+    name = {"name": agent.name, "sender": sender.name if sender else "the sender"}
+    if mode == "NEVER":
+        over = OVER.format(**name) if is_over else None
+        return "", TOO_MANY if is_limit else over
+    if mode == "TERMINATE" and not (is_limit or is_over):
+        return "", None
+    question = ALWAYS if mode == "ALWAYS" else END if is_over else LIMIT
+    text = await agent.a_get_human_input(question.format(**name))
+    if text == EXIT:
+        return "", ENDED
+    if not text and is_over:
+        return "", OVER.format(**name) + NO_INPUT
+    return text, None
 
-    Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
+
+def _human(text: str, message: Message) -> Message:
+    """A person's answer; calls that are open are answered with it."""
+    calls = message.get("tool_calls") or ()
+    stopped = [
+        {"role": "tool", "tool_call_id": call.get("id", ""), "content": "USER INTERRUPTED"} for call in calls
+    ]
+    if message.get("function_call"):
+        called = message["function_call"].get("name", "")
+        stopped.insert(0, {"role": "function", "name": called, "content": "USER INTERRUPTED"})
+    answer: Message = {"role": "user", "content": text}
+    return {**answer, "tool_responses": stopped} if stopped else answer
+
+
+async def by_functions(
+    agent: ConversableAgent,
+    messages: Sequence[Message] | None = None,
+    sender: Agent | None = None,
+    config: Any = None,
+) -> Answered:
+    """Execute the functions that the last message calls."""
+    answer = await answer_calls(agent.functions.executed, messages[-1]) if messages else None
+    return answer is not None, answer
+
+
+async def by_model(
+    agent: ConversableAgent,
+    messages: Sequence[Message] | None = None,
+    sender: Agent | None = None,
+    config: Any = None,
+) -> Answered:
+    """Ask the agent's model."""
+    if agent.client is None:
+        return False, None
+    whole: list[Message] = [{"role": "system", "content": agent.system_message}, *(messages or ())]
+    if agent.transforms is not None:
+        whole = agent.transforms.apply(whole)
+    transfers = [] if agent.part is None else agent.part.tools(agent, messages or ())
+    tools = [*agent.functions.offered, *transfers]
+    options: dict[str, Any] = {"tools": tools} if tools else {}
+    result = await recorded(agent.client).create(to_model(whole, agent.name), **options)
+    agent.note_answer(result)
+    return True, from_model(result)
+
+
+# Chats between two agents
+
+
+@dataclass
+class ChatResult:
+    """The outcome of a chat.
+
+    Attributes:
+        chat_history: The messages, as the one who began it has them.
+        summary: As `summary_method` makes it.
+        cost: Tokens and dollars by model, in AG2's shape, with all that a model spent to choose speakers.
+        human_input: What the person behind the one who began it said.
+        stop_reason: Why it ended; None: nothing says so.
+        chat_id: A number of its own.
     """
 
-    DEFAULT_SYSTEM_MESSAGE: Final = TASK
-    DEFAULT_DESCRIPTION: Final = ASSISTANT_ABOUT
-
-    def __init__(
-        self,
-        name: str,
-        system_message: str | None = TASK,
-        llm_config: ModelConfig = None,
-        *,
-        human_input_mode: HumanInputMode = "NEVER",
-        description: str | None = None,
-        **options: Any,
-    ) -> None:
-        if description is None and system_message == TASK:
-            description = ASSISTANT_ABOUT
-        super().__init__(
-            name,
-            system_message,
-            human_input_mode=human_input_mode,
-            llm_config=llm_config,
-            description=description,
-            **options,
-        )
+    chat_history: list[Message] = field(default_factory=list)
+    summary: str | Message = ""
+    cost: dict[str, Any] = field(default_factory=lambda: ModelUsage().cost())
+    human_input: list[str] = field(default_factory=list)
+    stop_reason: str | None = None
+    chat_id: int = field(default_factory=lambda: uuid.uuid4().int)
 
 
-PROXY_ABOUT: Final[Mapping[HumanInputMode, str]] = {
-    "ALWAYS": "A person who can answer questions about the task.",
-    "TERMINATE": "Somebody who executes functions, and asks a person at the end.",
-    "NEVER": "Somebody who does nothing but execute functions.",
-}
+Opening: TypeAlias = str | Message | Callable[..., Any] | None
+Summary: TypeAlias = str | Callable[..., Any] | None
+
+REFLECTION: Final = "reflection_with_llm"
+SUMMARISE: Final = "Summarize the conversation above. Leave out introductions, and add nothing."
 
 
-class UserProxyAgent(ConversableAgent):
-    """A ConversableAgent that asks a person whenever it gets a message, and has no model.
+async def _first(
+    me: ConversableAgent, recipient: ConversableAgent, message: Opening, context: dict[str, Any]
+) -> str | Message:
+    if message is None:
+        return await me.a_get_human_input("The first message: ")
+    if callable(message):
+        return cast("str | Message", await value_of(message(me, recipient, context)))
+    return message
 
-    In AG2 it runs the code blocks that it is sent, unless `code_execution_config` is False. Here it never does: let a
-    `CodeExecutorAgent` take part in the chat.
 
-    Args:
-        name: A Python identifier.
-        human_input_mode: See ConversableAgent.
-        llm_config: Its model; usually it has none.
-        system_message: What its model is told first, if it has one.
-        description: What it can do, for those who choose who speaks; None: as its `human_input_mode` says.
-        **options: See ConversableAgent.
+async def _summary(
+    me: ConversableAgent, recipient: ConversableAgent, method: Summary, arguments: dict[str, Any]
+) -> str | Message:
+    if method is None:
+        return ""
+    if callable(method):
+        return cast("str", await value_of(method(me, recipient, arguments)))
+    if method == REFLECTION:
+        return await _reflection(me, recipient, arguments)
+    last = recipient.chat_messages[me][-1:]
+    return text_of(last[0].get("content")).replace("TERMINATE", "") if last else ""
 
-    Raises:
-        AgentNameError, GroupChatDeclarationError: See ConversableAgent.
-    """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        human_input_mode: HumanInputMode = "ALWAYS",
-        llm_config: ModelConfig = False,
-        system_message: str | None = "",
-        description: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            name,
-            system_message,
-            human_input_mode=human_input_mode,
-            llm_config=llm_config,
-            description=PROXY_ABOUT.get(human_input_mode) if description is None else description,
-            **options,
-        )
+async def _reflection(me: ConversableAgent, recipient: ConversableAgent, arguments: dict[str, Any]) -> str:
+    author = recipient if recipient.client is not None else me
+    if author.client is None:
+        return ""
+    prompt = {"role": "system", "content": arguments.get("summary_prompt", SUMMARISE)}
+    messages = to_model([*recipient.chat_messages_for_summary(me), prompt], author.name)
+    result = await recorded(author.client).create(messages)
+    author.note_answer(result)
+    return result.content if isinstance(result.content, str) else ""
+
+
+def _used(*agents: ConversableAgent) -> ModelUsage:
+    """The usage of some agents, and of those behind them, so far."""
+    everybody = {id(agent): agent for one in agents for agent in one.who_pays()}
+    return added_up(agent.usage for agent in everybody.values())

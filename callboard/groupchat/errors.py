@@ -1,4 +1,15 @@
-"""Errors of group chats."""
+"""Errors of group chats.
+
+```
+ActorError
+└── GroupChatError
+    ├── GroupChatDeclarationError    a group chat, an agent, or what it is asked for can't be like this
+    ├── NoEligibleSpeakerError       no agent may speak next: a group chat ends then
+    ├── UndefinedNextAgentError      none of the agents that may be next is in the group
+    ├── AgentNameConflictError       several agents have the name that was asked for
+    └── ExpressionError              an expression of AG2's patterns can't be, or be evaluated (callboard.ag2)
+```
+"""
 
 from __future__ import annotations
 
@@ -9,34 +20,22 @@ class GroupChatError(ActorError):
     """The root of what is wrong with a group chat, or with what it is asked for."""
 
 
-class GroupChatDeclarationError(GroupChatError, ValueError):
-    """A group chat, or an agent of it, can't be made like this."""
+class GroupChatDeclarationError(GroupChatError, ValueError, TypeError, KeyError, RuntimeError):
+    """A group chat, an agent of it, or what one of them is asked for can't be like this.
+
+    A ValueError; AG2 raises a TypeError, a KeyError or a RuntimeError for some of it, so it is one of these, too.
+    """
 
     template = "{reason}"
-
-    reason: str
-
-
-class TransitionError(GroupChatError, ValueError, KeyError):
-    """A graph of transitions can't be this; KeyError as well, which AG2 raises for an outside key of "disallowed"."""
-
-    template = "Speaker transitions: {reason}"
+    permanent = True
 
     reason: str
 
     __str__ = GroupChatError.__str__  # KeyError's would show it in quotes
 
 
-class SpeakerSelectionError(GroupChatError, ValueError):
-    """The next speaker can't be chosen, because of how the group chat is set up."""
-
-    template = "{reason}"
-
-    reason: str
-
-
 class NoEligibleSpeakerError(GroupChatError):
-    """Nobody may speak next. A group chat ends then."""
+    """No agent may speak next. A group chat ends then."""
 
     template = "{reason}"
 
@@ -44,7 +43,7 @@ class NoEligibleSpeakerError(GroupChatError):
 
 
 class UndefinedNextAgentError(GroupChatError):
-    """There is nobody of the group among those who may be next."""
+    """None of the agents that may be next is in the group."""
 
     template = "{reason}"
 
@@ -57,85 +56,3 @@ class AgentNameConflictError(GroupChatError):
     template = "Several agents are named {name!r}."
 
     name: str
-
-
-class ModelClientClassError(GroupChatError, RuntimeError):
-    """Model client classes can't be told apart, because several have one name."""
-
-    template = "Several model client classes are named {name!r}."
-
-    name: str
-
-
-class ResumeError(GroupChatError, ValueError):
-    """A group chat can't be resumed from this."""
-
-    template = "The group chat can't be resumed: {reason}"
-
-    reason: str
-
-
-class ClearHistoryError(GroupChatError, ValueError):
-    """The words "clear history" name nobody of the group, so nothing was cleared."""
-
-    template = "Nothing was cleared: nobody of the group is named {name!r}. The names are {names}."
-
-    name: str
-    names: str
-
-
-class MessageError(GroupChatError, ValueError):
-    """This can't be sent as a message."""
-
-    template = "A message of {agent!r} can't be sent: {reason}"
-
-    agent: str
-    reason: str
-
-
-class HandoffError(GroupChatDeclarationError, TypeError):
-    """A handoff, a target or a pattern can't be this; a TypeError as well, which AG2 raises for another class."""
-
-
-class ExpressionError(GroupChatError, ValueError):
-    """An expression has something that is not allowed in it, or its values can't be compared."""
-
-    template = "The expression {expression!r} can't be: {reason}."
-
-    expression: str
-    reason: str
-
-
-class ExpressionSyntaxError(GroupChatError, SyntaxError):
-    """An expression can't be read."""
-
-    template = "The expression {expression!r} can't be read: {reason}."
-
-    expression: str
-    reason: str
-
-    __str__ = GroupChatError.__str__
-
-
-class MissingVariableError(GroupChatError, KeyError):
-    """A context variable that an expression names is not there."""
-
-    template = "There is no context variable {name!r}, which the expression {expression!r} needs."
-
-    name: str
-    expression: str
-
-    __str__ = GroupChatError.__str__  # KeyError's would show it in quotes
-
-
-class SharedVariableError(GroupChatError, ValueError):
-    """A context variable can't travel with the messages to agents in other processes."""
-
-    template = (
-        "The context variable {name!r} can't be shared: {reason}. Its value has to fit into JSON: texts, numbers, lists, "
-        "dictionaries, true, false, null."
-    )
-    permanent = True
-
-    name: str
-    reason: str

@@ -32,7 +32,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def value_of(answer: Any) -> Any:
-    """What a function returned that may be async."""
+    """The result of a function that may be async."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -54,7 +54,7 @@ class ChatEvent:
 
 @dataclass(frozen=True)
 class TextEvent(ChatEvent):
-    """Somebody said something."""
+    """A message was said."""
 
     type: ClassVar[str] = "text"
 
@@ -133,7 +133,7 @@ class ClearAgentsHistoryEvent(ChatEvent):
 
 @dataclass(frozen=True)
 class HistoryNotClearedEvent(ChatEvent):
-    """The words "clear history" name nobody of the group.
+    """The words "clear history" name no agent of the group.
 
     Attributes:
         reason: For people.
@@ -174,7 +174,7 @@ class SelectSpeakerInvalidInputEvent(ChatEvent):
 
     @property
     def text(self) -> str:
-        """What would be one."""
+        """The numbers that are valid."""
         return f"Invalid input. Please enter a number between 1 and {len(self.agents)}."
 
 
@@ -213,33 +213,13 @@ class SpeakerAttemptEvent(ChatEvent):
 
     @property
     def text(self) -> str:
-        """What came of it."""
+        """The outcome."""
         outcome = (
             f"selected {self.mentions[0]}"
             if len(self.mentions) == 1
             else f"names {len(self.mentions)} agents"
         )
         return f">>>>>>>> Select speaker attempt {self.attempt} of {self.attempts}: {self.answer!r} {outcome}"
-
-
-@dataclass(frozen=True)
-class ConditionNotMetEvent(ChatEvent):
-    """A condition is not met, because its context variables are not there or can't be compared. In AG2 the run ends then.
-
-    Attributes:
-        agent: Who would have handed over.
-        reason: What is wrong.
-    """
-
-    type: ClassVar[str] = "condition_not_met"
-
-    agent: str
-    reason: str
-
-    @property
-    def text(self) -> str:
-        """The reason."""
-        return f"{self.agent} does not hand over: {self.reason}"
 
 
 class IOStream:
@@ -281,6 +261,6 @@ def is_given() -> bool:
 
 
 async def ask_person(prompt: str) -> str:
-    """What a person answers; also where `input` of a stream is no async function."""
+    """The answer of a person; also where `input` of a stream is no async function."""
     answer: str = await value_of(IOStream.get_default().input(prompt))
     return answer

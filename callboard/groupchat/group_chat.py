@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from callboard.agents.base import ChatAgent
@@ -20,7 +20,12 @@ from callboard.models.recorded import recorded
 from callboard.models.types import CreateResult
 from callboard.runtime.steps import NumberedStep, running_context
 
-from .errors import NoEligibleSpeakerError, SpeakerSelectionError
+from .errors import (
+    AgentNameConflictError,
+    GroupChatDeclarationError,
+    NoEligibleSpeakerError,
+    UndefinedNextAgentError,
+)
 from .events import (
     IOStream,
     SelectSpeakerEvent,
@@ -32,9 +37,23 @@ from .events import (
     value_of,
     wait_for,
 )
-from .group import Group, SelectionContext, check, eligible, graph_of
-from .messages import Agent, Message, Note, functions_of, names_of, text_of
-from .model import client_of, to_model
+from .messages import Agent, Message, Note, check_agents, functions_of, names_of, text_of
+from .model import TransformMessages, client_of, to_model
+from .transitions import (
+    INTRODUCTION,
+    MESSAGE,
+    MULTIPLE,
+    NONE,
+    PROMPT,
+    AgentEligibilityPolicy,
+    Graph,
+    SelectionContext,
+    check_graph,
+    eligible,
+    full_graph,
+    warn_of_oddities,
+    without,
+)
 
 log = logging.getLogger(__name__)
 
@@ -54,19 +73,19 @@ class Candidates:
     method: str = ""
 
 
-async def candidates(chat: Group, last_speaker: Agent) -> Candidates:
-    """Who may speak after somebody, by the function that the user wrote and the rules of the group chat.
+async def candidates(chat: GroupChat, last_speaker: Agent) -> Candidates:
+    """Who may speak after an agent, by the function that the user wrote and the rules of the group chat.
 
     Raises:
-        NoEligibleSpeakerError: Nobody may.
-        SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+        NoEligibleSpeakerError: No agent may.
+        GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
     """
     chosen = await _by_function(chat, last_speaker)
     if isinstance(chosen, ChatAgent):
         return Candidates([chosen])
     method = str(chosen).lower()
     if method not in METHODS:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"speaker_selection_method is {chosen!r}; it can be one of {list(METHODS)}."
         )
     repeats = chat.allow_repeat_speaker
@@ -79,20 +98,20 @@ async def candidates(chat: Group, last_speaker: Agent) -> Candidates:
     return Candidates(left) if len(left) == 1 else Candidates(left, method)
 
 
-async def _by_function(chat: Group, last_speaker: Agent) -> Any:
+async def _by_function(chat: GroupChat, last_speaker: Agent) -> Any:
     """The agent or method that a function chooses, else the method."""
     method = chat.speaker_selection_method
     if not callable(method):
         return method
     chosen = await value_of(method(last_speaker, chat))
     if chosen is None:
-        raise NoEligibleSpeakerError("The speaker selection function chose nobody.")
+        raise NoEligibleSpeakerError("The speaker selection function chose no agent.")
     if isinstance(chosen, ChatAgent) and chosen not in chat.agents:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function chose {chosen.name!r}, who is not in the group chat."
         )
     if not isinstance(chosen, ChatAgent | str):
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The speaker selection function returned a {type(chosen).__name__}; "
             "it can be an agent, the name of a method, or None."
         )
@@ -101,17 +120,17 @@ async def _by_function(chat: Group, last_speaker: Agent) -> Any:
 
 def _check_size(agents: Sequence[Agent], method: str, may_repeat: bool | None) -> None:
     if len(agents) < 2:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"The group chat is underpopulated with {len(agents)} agents: it needs two. Let them talk directly instead."
         )
     if len(agents) == 2 and method != "round_robin" and may_repeat:
         log.warning(
             "a group chat of 2 agents is underpopulated: consider round_robin or allow_repeat_speaker=False, "
-            "unless somebody is meant to speak twice in a row"
+            "unless an agent is meant to speak twice in a row"
         )
 
 
-def _able(chat: Group) -> list[Agent]:
+def _able(chat: GroupChat) -> list[Agent]:
     """Where the last message calls functions, those who can execute them, else those who can execute any."""
     last = chat.messages[-1] if chat.messages else {}
     if "function_call" not in last and "tool_calls" not in last:
@@ -120,7 +139,7 @@ def _able(chat: Group) -> list[Agent]:
     able = [agent for agent in chat.agents if set(names) <= set(functions_of(agent))]
     able = able or [agent for agent in chat.agents if functions_of(agent)]
     if not able:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             f"No agent can execute {', '.join(names)}. Please check the function_map of the agents."
         )
     return able
@@ -134,8 +153,8 @@ def _called(message: dict[str, Any]) -> list[str]:
     return [*names, *(str(call["function"]["name"]) for call in calls if call["type"] == "function")]
 
 
-def _following(chat: Group, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
-    """Those of them who may speak after somebody. An empty list of transitions is the end, as a missing one is."""
+def _following(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
+    """Those of them that may speak after an agent. An empty list of transitions is the end, as a missing one is."""
     if last_speaker not in chat.agents:
         return agents
     follow = chat.allowed_speaker_transitions_dict.get(last_speaker, [])
@@ -145,7 +164,7 @@ def _following(chat: Group, agents: list[Agent], last_speaker: Agent) -> list[Ag
     return left
 
 
-def _policed(chat: Group, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
+def _policed(chat: GroupChat, agents: list[Agent], last_speaker: Agent) -> list[Agent]:
     if not chat.eligibility_policies:
         return agents
     context = SelectionContext(len(chat.messages), last_speaker.name, tuple(chat.agent_names))
@@ -195,7 +214,7 @@ class Selector(Protocol):
 
 
 async def choose_by_model(
-    chat: Group, selector: Selector, messages: Sequence[Message], agents: Sequence[Agent]
+    chat: GroupChat, selector: Selector, messages: Sequence[Message], agents: Sequence[Agent]
 ) -> str | None:
     """The name of the one agent whom the model names.
 
@@ -203,15 +222,15 @@ async def choose_by_model(
 
     Args:
         chat: The group chat, with the texts.
-        selector: Its manager; what the model spends counts for it. In AG2 it counts for nobody.
+        selector: Its manager; what the model spends counts for it. In AG2 it is counted nowhere.
         messages: What was said.
         agents: Who may be chosen.
 
     Returns:
-        None: it named nobody or several, each time.
+        None: it named none or several, each time.
 
     Raises:
-        SpeakerSelectionError: There is no model (a ValueError).
+        GroupChatDeclarationError: There is no model (a ValueError).
     """
     client = _client(chat, selector)
     attempts = 1 + chat.max_retries_for_selecting_speaker
@@ -234,20 +253,20 @@ async def choose_by_model(
     return None
 
 
-def _client(chat: Group, selector: Selector) -> ChatCompletionClient:
+def _client(chat: GroupChat, selector: Selector) -> ChatCompletionClient:
     if chat.selector_client is None:
         config, classes = chat.select_speaker_auto_llm_config, chat.select_speaker_auto_model_client_cls
         chat.selector_client = client_of(config, classes)
     client = chat.selector_client or selector.client
     if client is None:
-        raise SpeakerSelectionError(
+        raise GroupChatDeclarationError(
             "No model can choose the next speaker: give the GroupChatManager a model (llm_config), "
             "or the group chat one of its own (select_speaker_auto_llm_config)."
         )
     return recorded(client)
 
 
-def _prompts(chat: Group, messages: Sequence[Message], agents: Sequence[Agent]) -> list[LLMMessage]:
+def _prompts(chat: GroupChat, messages: Sequence[Message], agents: Sequence[Agent]) -> list[LLMMessage]:
     """System message, what was said, and what is asked; without a prompt the last message is repeated."""
     said = [dict(message) for message in messages]
     if said:
@@ -262,20 +281,20 @@ def _prompts(chat: Group, messages: Sequence[Message], agents: Sequence[Agent]) 
     return to_model(whole, SELECTOR)
 
 
-def _again(chat: Group, agents: Sequence[Agent], mentions: int) -> LLMMessage:
+def _again(chat: GroupChat, agents: Sequence[Agent], mentions: int) -> LLMMessage:
     multiple, none = chat.select_speaker_auto_multiple_template, chat.select_speaker_auto_none_template
     template = multiple if mentions else none
     text = template.format(agentlist=f"{names_of(agents)}")
     return to_model([_told(chat, text)], SELECTOR)[0]
 
 
-def _told(chat: Group, text: str) -> Message:
+def _told(chat: GroupChat, text: str) -> Message:
     return {"role": chat.role_for_select_speaker_messages, "name": CHECKER, "content": text}
 
 
 ATTEMPTS: Final = 2
 QUESTION: Final = "Number of the next speaker (nothing or `q`: the next one in the list): "
-NOBODY: Final = ("", "q")
+NO_CHOICE: Final = ("", "q")
 ASKED: Final = "Who speaks next?"
 NEXT: Final = "q"
 MEANING: Final = "`q`: the next one in the list"
@@ -286,7 +305,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
     """The agent whose number a person enters. On the bus the question waits for its answer without a process.
 
     Returns:
-        None: the person chose nobody, or gave two wrong answers.
+        None: the person chose none, or gave two wrong answers.
     """
     context = running_context()
     if not is_given() and can_ask(context):
@@ -295,7 +314,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
     stream.send(SelectSpeakerEvent(names))
     for _ in range(ATTEMPTS):
         answer = (await ask_person(QUESTION)).strip()
-        if answer in NOBODY:
+        if answer in NO_CHOICE:
             return None
         if answer.isdecimal() and 1 <= int(answer) <= len(agents):
             return agents[int(answer) - 1]
@@ -305,7 +324,7 @@ async def choose_manually(agents: Sequence[Agent]) -> Agent | None:
 
 
 async def _asked(agents: Sequence[Agent], context: MessageContext | None) -> Agent | None:
-    """The agent whom somebody chooses, from wherever they answer."""
+    """The agent that a person chooses, from wherever they answer."""
     step, names = NumberedStep.begin("speaker"), names_of(agents)
     question = Question(
         text=f"{ASKED} ({MEANING})",
@@ -318,7 +337,7 @@ async def _asked(agents: Sequence[Agent], context: MessageContext | None) -> Age
 
 
 @dataclass
-class GroupChat(Group):
+class GroupChat:
     """Agents who share one conversation. A `GroupChatManager` runs it.
 
     Attributes:
@@ -336,7 +355,7 @@ class GroupChat(Group):
         speaker_selection_method: "auto" (a model chooses), "manual", "random" or "round_robin" in any case, or a function
             of the last speaker and this group chat, which may be async and returns an agent, a method, or None to end.
         max_retries_for_selecting_speaker: How often the model is asked again.
-        allow_repeat_speaker: Whether somebody may speak twice in a row, or who may; None: yes.
+        allow_repeat_speaker: Whether an agent may speak twice in a row, or who may; None: yes.
         allowed_or_disallowed_speaker_transitions: For each agent those who may, or may not, speak next. An agent whose
             list is empty ends the chat. AG2 lets everybody speak then.
         speaker_transitions_type: "allowed" or "disallowed", in any case.
@@ -350,9 +369,35 @@ class GroupChat(Group):
         eligibility_policies: Further rules of who may speak; all have to agree.
 
     Raises:
-        GroupChatDeclarationError: It can't be like this (a ValueError).
-        TransitionError: The transitions name somebody who is not in the group (a ValueError). AG2 lets them speak.
+        GroupChatDeclarationError: It can't be like this, or the transitions name an agent that is not in the group (a
+            ValueError). AG2 lets such an agent speak.
     """
+
+    agents: Sequence[Agent]
+    messages: list[Message] = field(default_factory=list)
+    max_round: int = 10
+    admin_name: str = "Admin"
+    func_call_filter: bool = True
+    speaker_selection_method: str | Callable[..., Any] = "auto"
+    max_retries_for_selecting_speaker: int = 2
+    allow_repeat_speaker: bool | list[Any] | None = None
+    allowed_or_disallowed_speaker_transitions: Mapping[Any, Sequence[Agent]] | None = None
+    speaker_transitions_type: str | None = None
+    enable_clear_history: bool = False
+    send_introductions: bool = False
+    select_speaker_message_template: str = MESSAGE
+    select_speaker_prompt_template: str | None = PROMPT
+    select_speaker_auto_multiple_template: str = MULTIPLE
+    select_speaker_auto_none_template: str = NONE
+    select_speaker_transform_messages: TransformMessages | None = None
+    select_speaker_auto_verbose: bool = False
+    select_speaker_auto_llm_config: Any = None
+    select_speaker_auto_model_client_cls: Any = None
+    role_for_select_speaker_messages: str = "system"
+    eligibility_policies: Sequence[AgentEligibilityPolicy] = field(default_factory=list)
+
+    allowed_speaker_transitions_dict: Graph = field(init=False)
+    selector_client: ChatCompletionClient | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.speaker_transitions_type is not None:
@@ -370,17 +415,109 @@ class GroupChat(Group):
         return mine
 
     def take_notes(self) -> list[Note]:
-        """What is told to members alone since the last time; here: nothing."""
+        """Notes for single members since the last time; here: none."""
         return []
+
+    # Messages
+
+    @property
+    def agent_names(self) -> list[str]:
+        """The names of the agents."""
+        return names_of(self.agents)
+
+    def reset(self) -> None:
+        """Forget all messages."""
+        self.messages.clear()
+
+    def append(self, message: Message, speaker: Agent) -> None:
+        """Add a message, with the name of its speaker unless its role is "function".
+
+        Args:
+            message: The message, which itself is not changed. A content that is neither a text nor a list becomes a text.
+            speaker: Who said it.
+
+        Raises:
+            KeyError: It has no role or no content.
+        """
+        content, role = message["content"], message["role"]
+        kept = {**message, "content": content if isinstance(content, str | list) else str(content)}
+        self.messages.append(kept if role == "function" else {**kept, "name": speaker.name})
+
+    # Agents
+
+    def agent_by_name(
+        self, name: str, recursive: bool = False, raise_on_name_conflict: bool = False
+    ) -> Agent | None:
+        """The first agent of a name; None: there is none.
+
+        Args:
+            name: The name.
+            recursive: Whether the groups are searched as well whose managers take part in this one.
+            raise_on_name_conflict: Whether several agents of the name are an error.
+
+        Raises:
+            AgentNameConflictError: There are several.
+        """
+        agents = self.nested_agents() if recursive else self.agents
+        found = [agent for agent in agents if agent.name == name]
+        if raise_on_name_conflict and len(found) > 1:
+            raise AgentNameConflictError(name)
+        return found[0] if found else None
+
+    def nested_agents(self) -> list[Agent]:
+        """The agents of this group, and behind each manager those of its group."""
+        agents: list[Agent] = []
+        for agent in self.agents:
+            agents.append(agent)
+            inner = getattr(agent, "groupchat", None)
+            if isinstance(inner, GroupChat):
+                agents.extend(inner.nested_agents())
+        return agents
+
+    def next_agent(self, agent: Agent, agents: Sequence[Agent] | None = None) -> Agent:
+        """The first one behind an agent in the order of the group, which begins again at its end.
+
+        Args:
+            agent: Who spoke last; the first of the group is next to an agent from outside.
+            agents: Who may be next; None: everybody.
+
+        Raises:
+            UndefinedNextAgentError: No agent of the group may, or one from outside may.
+        """
+        allowed = self.agents if agents is None else agents
+        if not allowed or not all(other in self.agents for other in allowed):
+            raise UndefinedNextAgentError
+        start = self.agents.index(agent) + 1 if agent in self.agents else 0
+        return next(other for other in [*self.agents[start:], *self.agents[:start]] if other in allowed)
+
+    # Texts
+
+    def select_speaker_msg(self, agents: Sequence[Agent] | None = None) -> str:
+        """The system message for the model that chooses a speaker.
+
+        Raises:
+            KeyError: The template has something else in braces than `{roles}` and `{agentlist}`.
+        """
+        some = self.agents if agents is None else agents
+        return self.select_speaker_message_template.format(roles=_roles(some), agentlist=f"{names_of(some)}")
+
+    def select_speaker_prompt(self, agents: Sequence[Agent] | None = None) -> str:
+        """The last message to that model; "" without a template."""
+        names = names_of(self.agents if agents is None else agents)
+        return (self.select_speaker_prompt_template or "").replace("{agentlist}", f"{names}")
+
+    def introductions_msg(self, agents: Sequence[Agent] | None = None) -> str:
+        """A greeting with the names and descriptions of agents."""
+        return f"{INTRODUCTION}\n\n{_roles(self.agents if agents is None else agents)}"
 
     # Choosing a speaker
 
     def manual_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
-        """The one whom a person chooses; None: nobody."""
+        """The one that a person chooses; None: none."""
         return wait_for(self.a_manual_select_speaker(agents))
 
     async def a_manual_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
-        """The one whom a person chooses; None: nobody."""
+        """The one that a person chooses; None: none."""
         return await choose_manually(self.agents if agents is None else agents)
 
     def random_select_speaker(self, agents: Sequence[Agent] | None = None) -> Agent | None:
@@ -402,8 +539,8 @@ class GroupChat(Group):
             selector: The manager, whose model chooses.
 
         Raises:
-            NoEligibleSpeakerError: Nobody may speak.
-            SpeakerSelectionError: The group chat is set up in a way that can't work (a ValueError).
+            NoEligibleSpeakerError: No agent may speak.
+            GroupChatDeclarationError: The group chat is set up in a way that can't work (a ValueError).
         """
         found = await candidates(self, last_speaker)
         if not found.method:
@@ -422,7 +559,7 @@ class GroupChat(Group):
         messages: Sequence[Message] | None,
         agents: Sequence[Agent] | None,
     ) -> Agent:
-        """The one whom a model names; the next one in the order of the group, if it names nobody or several too often.
+        """The one whom a model names; the next one in the order of the group, if it names none or several too often.
 
         Args:
             last_speaker: Who spoke last.
@@ -439,3 +576,99 @@ class GroupChat(Group):
     def _mentioned_agents(self, message_content: Any, agents: Sequence[Agent] | None) -> dict[str, int]:
         """How often a text names each agent; AG2's name for `mentioned_agents`."""
         return mentioned_agents(message_content, self.agents if agents is None else agents)
+
+
+def _roles(agents: Sequence[Agent]) -> str:
+    for agent in agents:
+        if not agent.description.strip():
+            log.warning("the agent %s has no description", agent.name)
+    return "\n".join(f"{agent.name}: {agent.description}".strip() for agent in agents)
+
+
+ALLOWED: Final = "allowed"
+DISALLOWED: Final = "disallowed"
+NEEDED: Final = (
+    "select_speaker_message_template",
+    "role_for_select_speaker_messages",
+    "select_speaker_auto_multiple_template",
+    "select_speaker_auto_none_template",
+)
+
+
+def check(chat: GroupChat) -> None:
+    """Refuse a group chat that can't be.
+
+    Raises:
+        GroupChatDeclarationError: What is wrong (a ValueError).
+    """
+    check_agents(chat.agents)
+    _check_names(chat.agents)
+    _check_transition_arguments(chat)
+    for name in NEEDED:
+        if not getattr(chat, name):
+            raise GroupChatDeclarationError(f"{name} cannot be empty or None.")
+    _check_retries(chat.max_retries_for_selecting_speaker)
+    _check_type(chat, "select_speaker_auto_verbose", bool)
+    if chat.select_speaker_transform_messages is not None:
+        _check_type(chat, "select_speaker_transform_messages", TransformMessages)
+    for policy in chat.eligibility_policies:
+        if not isinstance(policy, AgentEligibilityPolicy):
+            raise GroupChatDeclarationError(
+                f"{type(policy).__name__} in eligibility_policies has no is_eligible."
+            )
+
+
+def graph_of(chat: GroupChat) -> Graph:
+    """Who may speak after whom in a group chat that was checked.
+
+    Raises:
+        GroupChatDeclarationError: An agent is named that is not in the group (a ValueError).
+    """
+    given, repeats = chat.allowed_or_disallowed_speaker_transitions, chat.allow_repeat_speaker
+    if given is None:
+        repeating = repeats if isinstance(repeats, list) else chat.agents if repeats else []
+        graph = full_graph(chat.agents, repeating)
+    elif chat.speaker_transitions_type == ALLOWED:
+        check_graph(given, chat.agents)
+        graph = {agent: list(others) for agent, others in given.items()}
+    else:
+        graph = without(given, chat.agents)
+    warn_of_oddities(graph, chat.agents)
+    return graph
+
+
+def _check_names(agents: Sequence[Agent]) -> None:
+    names = names_of(agents)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise GroupChatDeclarationError(f"Agents of a group chat need unique names; given twice: {twice}.")
+
+
+def _check_transition_arguments(chat: GroupChat) -> None:
+    repeats, transitions = chat.allow_repeat_speaker, chat.allowed_or_disallowed_speaker_transitions
+    if repeats is not None and not isinstance(repeats, bool | list):
+        raise GroupChatDeclarationError("allow_repeat_speaker must be a bool, or a list of agents.")
+    if chat.speaker_transitions_type not in (ALLOWED, DISALLOWED, None):
+        raise GroupChatDeclarationError(
+            f"speaker_transitions_type is {chat.speaker_transitions_type!r}; it can be 'allowed' or 'disallowed'."
+        )
+    if transitions is not None and repeats is not None:
+        raise GroupChatDeclarationError(
+            "allowed_or_disallowed_speaker_transitions and allow_repeat_speaker exclude each other."
+        )
+    if transitions is not None and chat.speaker_transitions_type is None:
+        raise GroupChatDeclarationError(
+            "speaker_transitions_type is needed with allowed_or_disallowed_speaker_transitions."
+        )
+
+
+def _check_retries(retries: Any) -> None:
+    if not isinstance(retries, int) or isinstance(retries, bool):
+        raise GroupChatDeclarationError("max_retries_for_selecting_speaker must be an integer.")
+    if retries < 0:
+        raise GroupChatDeclarationError("max_retries_for_selecting_speaker must not be negative.")
+
+
+def _check_type(chat: GroupChat, field: str, expected: type) -> None:
+    if not isinstance(getattr(chat, field), expected):
+        raise GroupChatDeclarationError(f"{field} must be a {expected.__name__}.")

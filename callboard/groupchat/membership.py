@@ -1,26 +1,30 @@
-"""An agent as a member of a team, in whatever process: it hears, answers, clears its history and saves its state."""
+"""An agent as a member of a group, in whatever process: it hears and speaks, and "clear history" clears what it heard."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from callboard.agents.base import BaseChatAgent, Response, copy_of
+from callboard.agents.base import BaseChatAgent, Response
 from callboard.core.cancellation import CancellationToken
 from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage, StopMessage
 
-from .context_variables import changes, snapshot, take_over
-from .errors import ClearHistoryError
+from .errors import GroupChatDeclarationError
 from .events import ClearAgentsHistoryEvent, HistoryNotClearedEvent, IOStream
-from .messages import ConversationMessage, Message, as_message, is_for, kept_message, text_of
-from .model import ModelUsage
-from .peer import Peer
+from .messages import (
+    ConversationMessage,
+    Histories,
+    Message,
+    as_message,
+    is_for,
+    kept_message,
+    text_of,
+)
 
 _PHRASE: Final = "CLEAR HISTORY"
 _COMMAND: Final = "CLEAR"
@@ -29,7 +33,7 @@ _NUMBER: Final = re.compile(r"(\d+)[^\d\w]?$")
 
 @dataclass(frozen=True)
 class ClearHistory:
-    """What is to be cleared.
+    """An order to clear histories.
 
     Attributes:
         agent: Name of the one whose history it is; None: the group's and everybody's.
@@ -45,7 +49,7 @@ class ClearHistory:
 
 
 def asks_to_clear(text: str) -> bool:
-    """Whether somebody says "clear history", in upper or lower case. In AG2 "unclear history" is an error."""
+    """Whether a text says "clear history", in upper or lower case. In AG2 "unclear history" is an error."""
     return _PHRASE in text.upper() and _COMMAND in text.upper().split()
 
 
@@ -64,7 +68,7 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
         None: it has no word "clear".
 
     Raises:
-        ClearHistoryError: It names nobody of them (a ValueError).
+        GroupChatDeclarationError: It names none of them (a ValueError).
     """
     words = text.split()
     places = [place for place, word in enumerate(words) if word.upper() == _COMMAND]
@@ -82,7 +86,9 @@ def read_clear_history(text: str, names: Sequence[str]) -> ClearHistory | None:
             break
         arguments.pop(0)
     if len(arguments) == 2 and (_number(arguments[1]) is not None or _name(arguments[1], names)):
-        raise ClearHistoryError(arguments[0], ", ".join(names))
+        raise GroupChatDeclarationError(
+            f"Nothing was cleared: nobody of the group is named {arguments[0]!r}. The names are {', '.join(names)}."
+        )
     return ClearHistory(agent, number or 0, number is not None, " ".join([*before, *arguments, *after]))
 
 
@@ -102,7 +108,7 @@ CLEARS: Final = "clear_history"  # in the metadata of a message
 
 
 def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
-    """What a message clears, as its words and its results say; an event says so, or why it clears nothing.
+    """The order in a message, from its words and its results; an event says what is cleared, or why nothing is.
 
     Args:
         reply: The message.
@@ -113,7 +119,7 @@ def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
     """
     try:
         command = read_clear_history(text_of(reply.get("content")), names)
-    except ClearHistoryError as error:
+    except GroupChatDeclarationError as error:
         IOStream.get_default().send(HistoryNotClearedEvent(str(error)))
         return None
     if command is None:
@@ -124,12 +130,12 @@ def read_order(reply: Message, names: list[str]) -> ClearHistory | None:
 
 
 def as_metadata(order: ClearHistory | None) -> dict[str, str]:
-    """What is added to a message that clears."""
+    """Metadata of a message that clears."""
     return {} if order is None else {CLEARS: json.dumps({"agent": order.agent, "keep": order.keep})}
 
 
 def kept_after(said: BaseChatMessage, name: str | None) -> int | None:
-    """How many messages stay with somebody who hears this one, the last ones before it.
+    """How many messages stay with an agent that hears this one, the last ones before it.
 
     Args:
         said: The message.
@@ -156,7 +162,7 @@ GROUP: Final = "group"
 
 @dataclass(frozen=True)
 class GroupRules:
-    """What a member has to know of its group, which may be in other processes.
+    """Rules of a group for its members, which may be in other processes.
 
     Attributes:
         manager: Name of its manager.
@@ -172,7 +178,7 @@ class GroupRules:
 
 
 class GroupPeer(BaseChatAgent):
-    """Somebody who is somewhere else, by name; it says nothing itself.
+    """An agent that is elsewhere, by name; it says nothing itself.
 
     Args:
         name: Its name.
@@ -196,148 +202,104 @@ class GroupPeer(BaseChatAgent):
         """It remembers nothing."""
 
 
-class Membership(Peer):
-    """The part of a `ConversableAgent` that makes it a chat agent: what it hears comes from one group."""
+class GroupMember:
+    """An agent as a member of one group, in whatever process: what it hears and says there, and what is cleared of that.
 
-    _log: Conversation | None = None
-    _group: GroupPeer | None = None
-    _rules_of_group: GroupRules | None = None
-    _is_introduced = False
+    Args:
+        name: Of the agent.
+        histories: Of the agent. The one with the group is there as well.
+        rules: Of the group; None: it has none, or needs none.
+
+    Attributes:
+        group: Whom the agent talks to as a member.
+        rules: See above.
+        is_introduced: Whether it was told who takes part.
+    """
+
+    def __init__(self, name: str, histories: Histories, rules: GroupRules | None = None) -> None:
+        self.group = GroupPeer()
+        self.rules = rules
+        self.is_introduced = False
+        self._name = name
+        self._histories = histories
+        self._log: Conversation | None = None
 
     @property
-    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        """A message, or a StopMessage where it has no answer."""
-        return (ConversationMessage, StopMessage)
+    def messages(self) -> list[Message]:
+        """The conversation with the group."""
+        return self._histories[self.group]
 
-    @property
-    def group(self) -> GroupPeer:
-        """Whom it talks to as a member of a team."""
-        if self._group is None:
-            self._group = GroupPeer()
-        return self._group
+    def hear_who_takes_part(self) -> None:
+        """Be told, before the first turn of a conversation."""
+        rules = self.rules
+        if rules is not None and rules.introduction and not self.is_introduced:
+            self.is_introduced = True
+            self._keep(rules.introduction, "user", rules.manager)
 
-    async def on_messages(
-        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
-    ) -> Response:
-        """Answer what was said since its last answer. Where it has no answer, it says a StopMessage."""
-        self._hear_who_takes_part()
-        for message in messages:
-            if not isinstance(message, StopMessage):
-                self.take_note(message)
-        before = None if self.part is None else snapshot(self.context_variables)
-        reply = await self.a_generate_reply(sender=self.group)
-        if reply is None:
-            return Response(chat_message=StopMessage(content=NO_REPLY, source=self.name))
+    def take_note(self, said: BaseChatMessage) -> None:
+        """Hear a message, if it is for this member."""
+        if not is_for(self._name, said):
+            return
+        self._clear(said)
+        self._keep(as_message(said), "assistant" if said.source == self._name else "user", said.source)
+
+    def say(self, reply: str | Message, changed: Mapping[str, str]) -> ConversationMessage:
+        """The message that an answer becomes; a command in it clears histories, of this member at once.
+
+        Args:
+            reply: The answer.
+            changed: Context variables that the agent changed, as metadata.
+        """
         order = None if isinstance(reply, str) else self._order_in(reply)
         if order is not None and not isinstance(reply, str):
             reply = {**reply, "content": order.text}
-        changed = {} if before is None else changes(before, self.context_variables)
-        said = ConversationMessage(data={}, source=self.name, metadata={**as_metadata(order), **changed})
+        said = ConversationMessage(data={}, source=self._name, metadata={**as_metadata(order), **changed})
         self._clear(said)
-        kept = self._hear(reply, "assistant", self.name)
+        kept = self._keep(reply, "assistant", self._name)
         said.data = {**kept, "role": kept["role"] if kept["role"] in ("tool", "function") else "user"}
-        return Response(chat_message=said)
+        return said
 
-    def take_note(self, message: BaseChatMessage) -> None:
-        """Hear something without an answer; what it said itself is put back by those who resume a chat."""
-        if self.part is not None:
-            take_over(self.context_variables, message.metadata)
-        if not is_for(self.name, message):
-            return
-        self._clear(message)
-        self._hear(
-            as_message(message), "assistant" if message.source == self.name else "user", message.source
-        )
+    def reset(self) -> None:
+        """Be as before the first message; the histories are the agent's to clear."""
+        self.is_introduced = False
+        if self._log is not None:
+            self._log.clear()
 
-    def as_member(self, rules: GroupRules) -> Self:
-        """This agent as a member of a group that may be in other processes, with context variables of its own."""
-        member = copy(self)
-        member.context_variables = deepcopy(self.context_variables)
-        member._rules_of_group = rules
-        return member
+    def keep_in(self, log: Conversation) -> None:
+        """Keep the conversation in a list as well, as JSON, and take over what is there."""
+        self._log = log
+        self.messages[:] = [json.loads(str(message.content)) for message in log]
 
-    def _hear_who_takes_part(self) -> None:
-        rules = self._rules_of_group
-        if rules is not None and rules.introduction and not self._is_introduced:
-            self._is_introduced = True
-            self._hear(rules.introduction, "user", rules.manager)
+    def load(self, messages: Sequence[Message]) -> None:
+        """Take over a conversation."""
+        self.messages[:] = messages
+        self._write_anew()
 
     def _order_in(self, reply: Message) -> ClearHistory | None:
-        """What an answer clears; None: nothing."""
-        rules = self._rules_of_group
+        """The order in an answer; None: it clears nothing."""
+        rules = self.rules
         if rules is None or not rules.clears or not asks_to_clear(text_of(reply.get("content"))):
             return None
         return read_order(reply, list(rules.names))
 
     def _clear(self, said: BaseChatMessage) -> None:
         """Forget what a message clears that is said now."""
-        keep = None if self._rules_of_group is None else kept_after(said, self.name)
+        keep = None if self.rules is None else kept_after(said, self._name)
         if keep is None:
             return
-        messages = self.chat_messages[self.group]
-        forget(messages, keep)
-        self._write_anew(messages)
+        forget(self.messages, keep)
+        self._write_anew()
 
-    def _write_anew(self, messages: Sequence[Message]) -> None:
+    def _write_anew(self) -> None:
         if self._log is not None:
             self._log.clear()
-            self._log.extend([UserMessage(content=json.dumps(one), source=one["name"]) for one in messages])
+            self._log.extend(
+                [UserMessage(content=json.dumps(one), source=one["name"]) for one in self.messages]
+            )
 
-    def _hear(self, message: str | Message, role: str, author: str) -> Message:
+    def _keep(self, message: str | Message, role: str, author: str) -> Message:
         kept = kept_message(message, role, author) or {"content": "", "role": role, "name": author}
-        self.chat_messages[self.group].append(kept)
+        self.messages.append(kept)
         if self._log is not None:
             self._log.append(UserMessage(content=json.dumps(kept), source=author))
         return kept
-
-    def for_conversation(self) -> Self:
-        """An agent like this one that remembers nothing; reply functions, models and tools are shared."""
-        bare = copy(self)
-        bare.begin_anew()
-        bare._group = bare._log = None
-        bare._is_introduced = False
-        return copy_of(bare)
-
-    async def on_reset(self, cancellation_token: CancellationToken) -> None:
-        """Forget all conversations and counts."""
-        self.reset()
-        self._is_introduced = False
-        if self._log is not None:
-            self._log.clear()
-
-    async def save_state(self) -> Mapping[str, Any]:
-        """What it heard and said as a member, and what it counts."""
-        beside = await self.save_beside_context() or {}
-        return {**beside, "messages": list(self.chat_messages[self.group])}
-
-    async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save_state` returned."""
-        messages = self.chat_messages[self.group]
-        messages[:] = [dict(message) for message in state.get("messages", ())]
-        self._write_anew(messages)
-        await self.load_beside_context(state)
-
-    def keep_context_in(self, messages: Conversation) -> None:
-        """Keep what it hears and says in a list, as JSON, one message in each."""
-        self._log = messages
-        heard = self.chat_messages[self.group]
-        heard[:] = [json.loads(str(message.content)) for message in messages]
-
-    async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What it counts, and its context variables."""
-        return {
-            "type": "ConversableAgentState",
-            "version": "1.0.0",
-            "replies": self.auto_replies(self.group),
-            "context_variables": self.context_variables.to_dict(),
-            "usage": self.usage.dump(),
-            **({"introduced": True} if self._is_introduced else {}),
-        }
-
-    async def load_beside_context(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save_beside_context` returned."""
-        self.set_auto_replies(self.group, int(state.get("replies", 0)))
-        self.context_variables.clear()
-        self.context_variables.update(state.get("context_variables", {}))
-        self.usage = ModelUsage.load(state.get("usage", {}))
-        self._is_introduced = bool(state.get("introduced"))

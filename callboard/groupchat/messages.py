@@ -89,7 +89,7 @@ class ConversationMessage(BaseChatMessage):
 
 
 def as_message(said: BaseChatMessage) -> Message:
-    """What anybody said as a message of a group chat."""
+    """Any chat message as a message of a group chat."""
     if isinstance(said, ConversationMessage):
         return dict(said.data)
     return {"content": said.to_model_text(), "role": "user", "name": said.source}
@@ -98,6 +98,11 @@ def as_message(said: BaseChatMessage) -> Message:
 def with_both_names(message: Message) -> Message:
     """A message with the names of AG2's RFC 001 beside those of group chats: "text" and "sender"."""
     return {"text": text_of(message.get("content")), "sender": message.get("name", ""), **message}
+
+
+def unsent(source: str) -> str:
+    """The beginning of an error: a message can't be sent."""
+    return f"A message of {source!r} can't be sent:"
 
 
 FOR: Final = "for_members"  # in the metadata of a message
@@ -144,9 +149,14 @@ KEPT: Final = (
 
 
 class Histories(Mapping[Agent, list[Message]]):
-    """A list of messages for each agent that was talked to; an unknown one has an empty list."""
+    """A list of messages for each agent that was talked to; an unknown one has an empty list.
 
-    def __init__(self) -> None:
+    Args:
+        owner: Name of the agent whose they are.
+    """
+
+    def __init__(self, owner: str = "") -> None:
+        self._owner = owner
         self._lists: dict[Agent, list[Message]] = {}
 
     def __getitem__(self, agent: Agent) -> list[Message]:
@@ -167,6 +177,39 @@ class Histories(Mapping[Agent, list[Message]]):
         """
         for messages in [self[agent]] if agent is not None else list(self._lists.values()):
             del messages[: max(0, len(messages) - keep)]
+
+    def keep(self, message: Any, role: str, author: Agent, other: Agent) -> Message:
+        """Add a message to the conversation with an agent; see `kept_message`.
+
+        Raises:
+            GroupChatDeclarationError: There is nothing in it (a ValueError).
+        """
+        kept = kept_message(message, role, author.name)
+        if kept is None:
+            raise GroupChatDeclarationError(f"{unsent(author.name)} it has neither a content nor a call.")
+        self[other].append(kept)
+        return kept
+
+    def last(self, agent: Agent | None = None) -> Message | None:
+        """The last message of a conversation.
+
+        Args:
+            agent: At the other end; None: the only one that was talked to.
+
+        Returns:
+            None: there is none.
+
+        Raises:
+            GroupChatDeclarationError: There are several conversations, or none with this agent (a ValueError).
+        """
+        if agent is None:
+            if len(self) > 1:
+                raise GroupChatDeclarationError(f"{self._owner!r} has several conversations: say which one.")
+            agent = next(iter(self), None)
+            return None if agent is None else self[agent][-1]
+        if not self[agent]:
+            raise GroupChatDeclarationError(f"{self._owner!r} has no conversation with {agent.name!r}.")
+        return self[agent][-1]
 
 
 def kept_message(message: Any, role: str, author: str) -> Message | None:

@@ -21,7 +21,7 @@ from callboard.models.base import ChatCompletionClient
 from callboard.models.info import DEFAULTS, ModelInfo, known_model, price_of
 from callboard.models.types import CreateResult, RequestUsage
 
-from .errors import GroupChatDeclarationError, ModelClientClassError
+from .errors import GroupChatDeclarationError
 from .messages import Message, text_of
 
 ModelConfig: TypeAlias = ChatCompletionClient | Mapping[str, Any] | Literal[False] | None
@@ -68,7 +68,7 @@ def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatComplet
     Raises:
         GroupChatDeclarationError: No class has the name, no model is named, or there is no client for the "api_type" (a
             ValueError).
-        ModelClientClassError: Several classes have the name (a RuntimeError).
+        GroupChatDeclarationError: Several classes have the name (a RuntimeError).
     """
     if config is None or config is False:
         return None
@@ -114,7 +114,7 @@ def _class_named(name: str, classes: ClientClasses) -> type[ChatCompletionClient
     given = [classes] if isinstance(classes, type) else list(classes)
     found = [cls for cls in given if cls.__name__ == name]
     if len(found) > 1:
-        raise ModelClientClassError(name)
+        raise GroupChatDeclarationError(f"Several model client classes are named {name!r}.")
     if not found:
         raise GroupChatDeclarationError(f"None of the given model client classes is named {name!r}.")
     return found[0]
@@ -141,7 +141,7 @@ def _openai(entry: Mapping[str, Any]) -> ChatCompletionClient:
 
 @runtime_checkable
 class MessageTransform(Protocol):
-    """Changes a list of messages."""
+    """A change of a list of messages."""
 
     def apply_transform(self, messages: list[Message]) -> list[Message]:
         """The list as a model is to read it."""
@@ -149,7 +149,7 @@ class MessageTransform(Protocol):
 
 
 class MessageHistoryLimiter:
-    """Leaves the last messages.
+    """A transform that leaves the last messages.
 
     Args:
         max_messages: How many; None: all.
@@ -262,7 +262,7 @@ def _part(part: Any) -> str | Image:
 
 
 def from_model(result: CreateResult) -> Message:
-    """What a model answered, as a message without a name."""
+    """The answer of a model, as a message without a name."""
     if isinstance(result.content, str):
         return {"content": result.content, "role": "assistant"}
     calls = [
@@ -298,7 +298,7 @@ class ModelUsage:
                 _add(mine, model, usage)
 
     def minus(self, before: ModelUsage) -> ModelUsage:
-        """What came after another one was counted."""
+        """The usage since another one was counted."""
         return ModelUsage(_minus(self.paid, before.paid), _minus(self.cached, before.cached))
 
     def dump(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Replies of an agent: rules, a person, functions or a model, and what it does to itself before."""
+"""Parts of an agent's answers: the rules of who answers, functions and their calls, counts, and the question to a person."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -11,51 +12,39 @@ from callboard.agents.base import ChatAgent
 from callboard.core import people as asking
 from callboard.core.people import Question, can_ask
 from callboard.foundation.texts import read_json
-from callboard.models.recorded import recorded
+from callboard.models.base import ToolLike
 from callboard.runtime.steps import NumberedStep, running_context
+from callboard.tools import FunctionTool, Tool
+from callboard.tools.schema import name_of
 
-from .conditions import ContextStr
+from .context_variables import with_variables
 from .errors import GroupChatDeclarationError
-from .events import IOStream, TerminationEvent, ask_person, is_given, value_of
+from .events import ask_person, is_given, value_of
 from .messages import Agent, Message
-from .model import from_model, to_model
-from .peer import Peer, Reply
+
+Reply: TypeAlias = str | Message | None
 
 
-@dataclass(frozen=True)
-class UpdateSystemMessage:
-    """A new system message before each answer.
+class GroupPart(ABC):
+    """The part of an agent in a group whose agents hand over to each other. AG2's patterns have one, in `callboard.ag2`.
 
-    Args:
-        content_updater: A text with context variables in braces, or a function of the agent and the messages, which may be
-            async.
-
-    Raises:
-        GroupChatDeclarationError: It is neither (a ValueError).
+    Such agents share their context variables: what one changes travels with its messages.
     """
 
-    content_updater: str | Callable[..., Any]
+    @abstractmethod
+    def seen(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, as the agent sees them."""
+        ...
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.content_updater, str) and not callable(self.content_updater):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise GroupChatDeclarationError("UpdateSystemMessage is made of a text, or of a function.")
+    @abstractmethod
+    def hand_over(self, agent: Any, messages: Sequence[Message]) -> Message | None:
+        """The message by which the agent hands over instead of an answer; None: it answers."""
+        ...
 
-    async def __call__(self, agent: Peer, messages: Sequence[Message]) -> None:
-        """Tells the agent's model something else.
-
-        Raises:
-            GroupChatDeclarationError: The function returned no text (a ValueError).
-        """
-        given = self.content_updater
-        if isinstance(given, str):
-            agent.system_message = ContextStr(given).format(agent.context_variables)
-        else:
-            text = await value_of(given(agent, messages))
-            if not isinstance(text, str):
-                raise GroupChatDeclarationError(
-                    f"The function of an UpdateSystemMessage returns a text, and no {type(text).__name__}."
-                )
-            agent.system_message = text
+    @abstractmethod
+    def tools(self, agent: Any, messages: Sequence[Message]) -> Sequence[Mapping[str, Any]]:
+        """Tools by which the agent's model may hand over now."""
+        ...
 
 
 Update: TypeAlias = Callable[..., Any]
@@ -113,7 +102,99 @@ def is_triggered(trigger: Any, sender: Agent | None) -> bool:
     return trigger is sender if isinstance(trigger, ChatAgent) else bool(trigger(sender))
 
 
+MOST_REPLIES: Final = 100
+
+
+class AutoReplies:
+    """Counts of the answers that an agent gives without a person, and their limits, by whom it answers.
+
+    Args:
+        most: The limit for all; None: 100.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = MOST_REPLIES if most is None else most
+        self._most_to: dict[Agent | None, int] = {}
+        self._counts: dict[Agent | None, int] = {}
+
+    def anew(self) -> AutoReplies:
+        """Counts for another conversation, with the limit for all."""
+        return AutoReplies(self._most)
+
+    def most(self, sender: Agent | None) -> int:
+        """The limit for an agent."""
+        return self._most_to.get(sender, self._most)
+
+    def limit(self, most: int, sender: Agent | None) -> None:
+        """Set the limit for an agent; None: for all."""
+        if sender is None:
+            self._most = most
+            self._most_to.clear()
+        else:
+            self._most_to[sender] = most
+
+    def count(self, sender: Agent | None) -> int:
+        """How many answers an agent has got."""
+        return self._counts.get(sender, 0)
+
+    def add(self, sender: Agent | None) -> None:
+        """Count one more."""
+        self._counts[sender] = self.count(sender) + 1
+
+    def set(self, sender: Agent | None, count: int) -> None:
+        """Go on from a count."""
+        self._counts[sender] = count
+
+    def reset(self, sender: Agent | None = None) -> None:
+        """Begin to count again; None: for all agents."""
+        if sender is None:
+            self._counts.clear()
+        else:
+            self._counts.pop(sender, None)
+
+
 FunctionMap: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+class AgentFunctions:
+    """Functions of an agent: those that it executes, and those that its model may call. Another agent may execute these.
+
+    Args:
+        executed: See above, by name.
+        offered: See above; tools, too.
+
+    Attributes:
+        executed: See above.
+        offered: The tools of its model.
+    """
+
+    def __init__(self, executed: FunctionMap, offered: Sequence[Any] = ()) -> None:
+        self.executed: dict[str, Callable[..., Any]] = dict(executed)
+        self.offered: list[ToolLike | Mapping[str, Any]] = []
+        for function in offered:
+            self.offer(function)
+
+    def update(self, functions: Mapping[str, Callable[..., Any] | None]) -> None:
+        """Execute functions, by name; None: no longer."""
+        for name, function in functions.items():
+            if function is None:
+                self.executed.pop(name, None)
+            else:
+                self.executed[name] = function
+
+    def offer(self, function: Any, name: str | None = None, description: str | None = None) -> None:
+        """Let the model call a function, or a tool."""
+        if not isinstance(function, Tool):
+            text = description or (function.__doc__ or "").strip()
+            given = with_variables(function)
+            function = FunctionTool(given, description=text, name=name or name_of(function))
+        self.offered.append(function)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgentFunctions:
+        """For another conversation: the same functions and tools, in lists of its own."""
+        mine = AgentFunctions(self.executed)
+        mine.offered = list(self.offered)
+        return mine
 
 
 async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bool, str]:
@@ -154,7 +235,7 @@ async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[
 
 
 def as_text(value: Any) -> str:
-    """What a function returned, as a model reads it: as JSON where it can be."""
+    """The result of a function, as a model reads it: as JSON where it can be."""
     if isinstance(value, str):
         return value
     try:
@@ -187,106 +268,11 @@ async def _answer(functions: FunctionMap, call: Mapping[str, Any]) -> Message:
     return {"tool_call_id": call.get("id", ""), "role": "tool", "content": text}
 
 
-Answered: TypeAlias = tuple[bool, Reply]
-
 KIND: Final = "user_input"
-EXIT: Final = "exit"
-ALWAYS: Final = "Replying as {name}. Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
-LIMIT: Final = "Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
-END: Final = "Feedback to {sender} (nothing or 'exit': the end): "
-OVER: Final = "Termination message condition on agent '{name}' met"
-TOO_MANY: Final = "Maximum number of consecutive auto-replies reached"
-ENDED: Final = "User requested to end the conversation"
-NO_INPUT: Final = " and no human input provided"
-
-
-async def termination_or_human(
-    agent: Peer,
-    messages: Sequence[Message] | None = None,
-    sender: Agent | None = None,
-    config: Any = None,
-) -> Answered:
-    """Ends the chat, or lets a person answer, as `human_input_mode` says."""
-    if not messages:
-        return False, None
-    message = messages[-1]
-    text, reason = await _asked(agent, message, sender)
-    if reason is not None:
-        agent.reset_consecutive_auto_reply_counter(sender)
-        IOStream.get_default().send(TerminationEvent(reason, agent.name, sender.name if sender else ""))
-        return True, None
-    if text or agent.max_consecutive_auto_reply(sender) == 0:
-        agent.reset_consecutive_auto_reply_counter(sender)
-        return True, _human(text, message)
-    agent.count_auto_reply(sender)
-    return False, None
-
-
-async def _asked(agent: Peer, message: Message, sender: Agent | None) -> tuple[str, str | None]:
-    """What a person says, and why the chat ends; None: it goes on."""
-    mode, is_over = agent.human_input_mode, agent.is_termination_msg(message)
-    is_limit = agent.auto_replies(sender) >= agent.max_consecutive_auto_reply(sender)
-    name = {"name": agent.name, "sender": sender.name if sender else "the sender"}
-    if mode == "NEVER":
-        over = OVER.format(**name) if is_over else None
-        return "", TOO_MANY if is_limit else over
-    if mode == "TERMINATE" and not (is_limit or is_over):
-        return "", None
-    question = ALWAYS if mode == "ALWAYS" else END if is_over else LIMIT
-    text = await agent.a_get_human_input(question.format(**name))
-    if text == EXIT:
-        return "", ENDED
-    if not text and is_over:
-        return "", OVER.format(**name) + NO_INPUT
-    return text, None
-
-
-def _human(text: str, message: Message) -> Message:
-    """A person's answer; calls that are open are answered with it."""
-    calls = message.get("tool_calls") or ()
-    stopped = [
-        {"role": "tool", "tool_call_id": call.get("id", ""), "content": "USER INTERRUPTED"} for call in calls
-    ]
-    if message.get("function_call"):
-        called = message["function_call"].get("name", "")
-        stopped.insert(0, {"role": "function", "name": called, "content": "USER INTERRUPTED"})
-    answer: Message = {"role": "user", "content": text}
-    return {**answer, "tool_responses": stopped} if stopped else answer
-
-
-async def by_functions(
-    agent: Peer,
-    messages: Sequence[Message] | None = None,
-    sender: Agent | None = None,
-    config: Any = None,
-) -> Answered:
-    """Executes the functions that the last message calls."""
-    answer = await answer_calls(agent.function_map, messages[-1]) if messages else None
-    return answer is not None, answer
-
-
-async def by_model(
-    agent: Peer,
-    messages: Sequence[Message] | None = None,
-    sender: Agent | None = None,
-    config: Any = None,
-) -> Answered:
-    """Asks the agent's model."""
-    if agent.client is None:
-        return False, None
-    whole: list[Message] = [{"role": "system", "content": agent.system_message}, *(messages or ())]
-    if agent.transforms is not None:
-        whole = agent.transforms.apply(whole)
-    transfers = [] if agent.part is None else agent.part.tools(agent, messages or ())
-    tools = [*agent.llm_tools, *transfers]
-    options: dict[str, Any] = {"tools": tools} if tools else {}
-    result = await recorded(agent.client).create(to_model(whole, agent.name), **options)
-    agent.note_answer(result)
-    return True, from_model(result)
 
 
 async def human_input(prompt: str, agent: str) -> str:
-    """What a person answers: at the stream in force, on the bus from anywhere, else at the terminal.
+    """The answer of a person: at the stream in force, on the bus from anywhere, else at the terminal.
 
     Args:
         prompt: The question.

@@ -16,13 +16,12 @@ from callboard.messages.events import SelectorEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.types import CreateResult
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local_run import Participant
-from callboard.teams.loop import Choice, Floor, SpeakerSelection
+from callboard.teams.loop import Choice, Floor, Participant, SpeakerSelection
 
-from .errors import MessageError, NoEligibleSpeakerError
+from .errors import GroupChatDeclarationError, NoEligibleSpeakerError
 from .group_chat import GroupChat, Selector
 from .membership import GroupPeer, forget, kept_after
-from .messages import Agent, ConversationMessage, Message, as_message
+from .messages import Agent, ConversationMessage, Message, as_message, unsent
 
 
 class _Function(BaseModel):
@@ -30,7 +29,7 @@ class _Function(BaseModel):
     arguments: str = ""
 
 
-class _Call(BaseModel):
+class _ToolCall(BaseModel):
     function: _Function
     type: str = "function"
 
@@ -44,7 +43,7 @@ class _Shape(BaseModel):
     content: Any
     name: str = ""
     role: str = ""
-    tool_calls: list[_Call] = []
+    tool_calls: list[_ToolCall] = []
     tool_responses: list[_Response] = []
     function_call: _Function | None = None
 
@@ -53,7 +52,7 @@ def check_shape(message: BaseChatMessage) -> None:
     """Refuse a message that members and managers could not read: in a conversation it would end every run to come.
 
     Raises:
-        MessageError: It has no content, or a part of it is of another kind (a ValueError).
+        GroupChatDeclarationError: It has no content, or a part of it is of another kind (a ValueError).
     """
     if not isinstance(message, ConversationMessage):
         return
@@ -64,14 +63,14 @@ def check_shape(message: BaseChatMessage) -> None:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise MessageError(message.source, f"{place}: {first['msg']}") from None
+        raise GroupChatDeclarationError(f"{unsent(message.source)} {place}: {first['msg']}") from None
 
 
-NOBODY: Final = "No next speaker selected"
+UNSELECTED: Final = "No next speaker selected"
 
 
 class GroupChatSelection(SpeakerSelection):
-    """Chooses by the rules of a group chat. What the model says that chooses is shown, with what it used.
+    """Choice of speakers by the rules of a group chat. The words of the model that chooses are shown, with what it used.
 
     Args:
         chat: The group chat.
@@ -93,7 +92,7 @@ class GroupChatSelection(SpeakerSelection):
         try:
             speaker = await self._chat.a_select_speaker(last, selector)
         except NoEligibleSpeakerError:
-            return Choice(said=selector.events, stop=NOBODY)
+            return Choice(said=selector.events, stop=UNSELECTED)
         return Choice([speaker.name], said=selector.events)
 
 
@@ -130,10 +129,10 @@ class ThreadSelection(GroupChatSelection):
         return speaker
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task that nobody could read.
+        """Refuse a task that no member could read.
 
         Raises:
-            MessageError: It is one (a ValueError).
+            GroupChatDeclarationError: It is one (a ValueError).
         """
         # guard: a task that can't be read is no part of the conversation
         for message in messages or ():
@@ -175,7 +174,7 @@ LAST_ROUND: Final = "Maximum rounds ({count}) reached"
 
 
 class GroupChatTermination(LatchedTermination):
-    """Is reached by a termination message, by the last round, and when somebody has no answer.
+    """End of a run: a termination message, the last round, or a member without an answer.
 
     Args:
         is_over: Whether a message ends the chat.
@@ -228,7 +227,7 @@ class GroupChatTermination(LatchedTermination):
         self._rounds = 0
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it counts."""
+        """Its counts."""
         return {**await super().save_state(), "rounds": self._rounds}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:

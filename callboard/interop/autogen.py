@@ -1,7 +1,7 @@
 """A runtime for programs that are written for AutoGen: theirs in its interface, ours in how messages travel.
 
 Each sees what the one before it returned; in AutoGen's own runtime each sees the original, and only the last one counts.
-What a handler raises goes to whoever sends; there, an `on_publish` that fails is only logged.
+What a handler raises goes to the sender; there, an `on_publish` that fails is only logged.
 
 AutoGen gives a team a random id and registers its manager and all members in one runtime. Here every process builds the same
 team, gives it the same name, and says which part of it runs there.
@@ -19,10 +19,9 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from callboard.broker import AgentId, AgentType, BrokerSettings
-from callboard.runtime.errors import AgentInstanceError
+from callboard.errors import DeclarationError, MisuseError, UnknownNameError
 
-from .bus import NO_TIMEOUT, HostingRuntime, aside_of, enters
-from .errors import TeamInUseError, UnknownMemberError
+from .bus import HostingRuntime, aside_of, enters
 from .messages import Carried
 from .translation import (
     as_theirs,
@@ -131,13 +130,9 @@ class CallboardRuntime:
     async def _ask(
         self, message: Any, recipient: AgentId, sender: AgentId | None, token: Any, message_id: str | None
     ) -> Any:
-        return await self.bus.send_message(
-            Carried(message, self.bus.tokens.name_of(token)),
-            aside_of(recipient) if enters(message) else recipient,
-            sender=sender,
-            message_id=message_id,
-            timeout=NO_TIMEOUT,
-        )
+        carried = Carried(message, self.bus.tokens.name_of(token))
+        agent = aside_of(recipient) if enters(message) else recipient
+        return await self.bus.ask(carried, agent, sender, message_id)
 
     async def publish_message(
         self,
@@ -192,9 +187,9 @@ class CallboardRuntime:
                 made = agent_factory()
                 agent = await made if inspect.isawaitable(made) else made
             if expected_class is not None and not isinstance(agent, expected_class):
-                raise AgentInstanceError(
+                raise DeclarationError(
                     f"the factory of {agent_type.type!r} made a {agent.__class__.__name__}; "
-                    f"it was registered for {expected_class.__name__}"
+                    f"it was registered for {expected_class.__name__}",
                 )
             return agent
 
@@ -215,10 +210,10 @@ class CallboardRuntime:
         """Add a TypeSubscription, DefaultSubscription or TypePrefixSubscription of AutoGen's.
 
         Raises:
-            UnportableSubscriptionError: It is of a class of your own (a TypeError).
+            DeclarationError: It is of a class of your own (a TypeError).
             ValueError: There is an equal one.
         """
-        await self.bus.add_subscription(our_subscription(subscription))
+        await self.bus.runtime.add_subscription(our_subscription(subscription))
 
     async def remove_subscription(self, id: str) -> None:
         """End a subscription.
@@ -226,16 +221,16 @@ class CallboardRuntime:
         Raises:
             LookupError: There is none with this id.
         """
-        await self.bus.remove_subscription(id)
+        await self.bus.runtime.remove_subscription(id)
 
     def add_message_serializer(self, serializer: Any) -> None:
         """Make the classes of serializers known. The serializers themselves are not used: models travel as they are."""
         for one in serializer if isinstance(serializer, Sequence) else (serializer,):
             cls = getattr(one, "cls", None)
             if inspect.isclass(cls):
-                self.bus.hosted_registry.add_class(cls)
+                self.bus.registry.add_class(cls)
                 for other in _spoken_with(cls):
-                    self.bus.hosted_registry.add_class(other)
+                    self.bus.registry.add_class(other)
 
     # Agents
 
@@ -272,20 +267,20 @@ class CallboardRuntime:
     async def agent_save_state(self, agent: Any) -> Mapping[str, Any]:
         """The state of one agent, also of one that another process runs and this one only knows."""
         with as_theirs():
-            return await self.bus.agent_save_state(our_agent(agent))
+            return await self.bus.runtime.agent_save_state(our_agent(agent))
 
     async def agent_load_state(self, agent: Any, state: Mapping[str, Any]) -> None:
         """Give an agent a state; it is stored at once."""
         with as_theirs():
-            await self.bus.agent_load_state(our_agent(agent), state)
+            await self.bus.runtime.agent_load_state(our_agent(agent), state)
 
     async def save_state(self) -> Mapping[str, Any]:
         """States by `type/key`: of the agents in this process, and of those of its types that are stored."""
-        return await self.bus.save_state()
+        return await self.bus.runtime.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned; agents of types that are not registered are left out."""
-        await self.bus.load_state(state)
+        await self.bus.runtime.load_state(state)
 
     # Working
 
@@ -293,35 +288,35 @@ class CallboardRuntime:
         """Begin to handle messages.
 
         Raises:
-            RuntimeStateError: It was started before (a RuntimeError).
+            MisuseError: It was started before (a RuntimeError).
         """
         if self._has_begun_by_itself and self.bus.is_running:
             self._has_begun_by_itself = False
             return
-        self.bus.start()
+        self.bus.runtime.start()
 
     def _begin(self) -> None:
         self._has_begun_by_itself = True
-        self.bus.start()
+        self.bus.runtime.start()
 
     async def stop(self) -> None:
         """Let running handlers finish and stop. What is queued stays in Redis; in AutoGen it is thrown away."""
-        await self.bus.stop()
+        await self.bus.runtime.stop()
 
     async def stop_when_idle(self) -> None:
         """Stop when nothing is left to do in the namespace."""
-        await self.bus.stop_when_idle()
+        await self.bus.runtime.stop_when_idle()
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stop as soon as a condition holds; it is asked after every change."""
-        await self.bus.stop_when(condition)
+        await self.bus.runtime.stop_when(condition)
 
     async def close(self) -> None:
         """Stop, close the agents, end every connection; a namespace that was made up is deleted."""
         await self.bus.close()
 
     async def __aenter__(self) -> Self:
-        await self.bus.open()
+        await self.bus.runtime.open()
         if not self.bus.is_running:
             self._begin()
         return self
@@ -334,11 +329,11 @@ class CallboardRuntime:
     @property
     def unprocessed_messages_count(self) -> int:
         """Messages that this process holds or is sending."""
-        return self.bus.unprocessed_messages_count
+        return self.bus.runtime.unprocessed_messages_count
 
 
 def _spoken_with(cls: type[Any]) -> list[type[Any]]:
-    """The other messages of a team, of which a manager publishes some that nobody handles."""
+    """The other messages of a team, of which a manager publishes some that no agent handles."""
     if not cls.__module__.startswith("autogen_agentchat."):
         return []
     module = vars(sys.modules[cls.__module__])
@@ -420,7 +415,7 @@ class SharedTeam:
         name: The same in every process, and of no other team in the namespace; letters, digits, `_`, `-` and `.`.
 
     Raises:
-        TeamInUseError: The team has run, or has been set up otherwise (a RuntimeError).
+        MisuseError: The team has run, or has been set up otherwise (a RuntimeError).
         TypeError: Its runtime is no CallboardRuntime.
         ValueError: The name has other characters.
     """
@@ -433,7 +428,7 @@ class SharedTeam:
         if not isinstance(runtime, CallboardRuntime):
             raise TypeError(f"the team {name!r} needs runtime=CallboardRuntime(...) to be shared")
         if team._initialized:
-            raise TeamInUseError(name)
+            raise MisuseError(f"the team {name!r} has been used already: share it before its first run")
         self._runtime = runtime
         _rename(team, self._name)
 
@@ -449,7 +444,7 @@ class SharedTeam:
             *here: Members that run here as well; the others are hosted elsewhere.
 
         Raises:
-            UnknownMemberError: There is no such member (a LookupError).
+            UnknownNameError: There is no such member (a LookupError).
         """
         self._check(here)
         self._leave([name for name in self.members if name not in here], manager=False)
@@ -458,14 +453,14 @@ class SharedTeam:
         """Run members here, from now until the runtime is closed. The call returns as soon as they are ready.
 
         Raises:
-            UnknownMemberError: There is no such member (a LookupError).
+            UnknownNameError: There is no such member (a LookupError).
         """
         self._check(members)
         self._leave([name for name in self.members if name not in members], manager=True)
         await self._team._init(self._runtime)
         if not self._runtime.bus.is_running:
             self._runtime.start()
-        await self._runtime.bus.ready()
+        await self._runtime.bus.runtime.ready()
 
     async def serve(self, *members: str) -> None:
         """Run members here until the call is cancelled."""
@@ -475,7 +470,7 @@ class SharedTeam:
     def _check(self, names: tuple[str, ...]) -> None:
         for name in names:
             if name not in self.members:
-                raise UnknownMemberError(name, self.members)
+                raise UnknownNameError("member of the team", name, self.members)
 
     def _leave(self, names: list[str], *, manager: bool) -> None:
         types = dict(zip(self.members, self._team._participant_topic_types, strict=True))

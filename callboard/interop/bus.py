@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from callboard.broker import AgentId, BrokerSettings, TopicId
 from callboard.core.context import MessageContext
-from callboard.core.declaration import AgentSettings
 from callboard.core.protocol import AgentMetadata, AgentRuntime, SendOptions
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .errors import OnceUnlessKilled
+from . import OnceUnlessKilled
 from .hosted import PREFIX, HostedAgent, Tokens, class_for, leaving
 from .messages import Carried, HostedRegistry
 
@@ -27,12 +26,17 @@ NO_TIMEOUT: Final = 30 * DAY  # seconds that a request waits for its reply: Auto
 Make = Callable[[AgentId], Awaitable[Any]]
 
 
-class HostingRuntime(RedisAgentRuntime):
-    """Runs agents of AutoGen's.
+class HostingRuntime:
+    """Runs agents of AutoGen's, by a runtime of ours.
 
     Args:
         url, namespace, settings, ignore_unhandled_exceptions: as for RedisAgentRuntime.
         saves: whether the states of its agents are stored.
+
+    Attributes:
+        runtime: carries the messages.
+        registry: their classes.
+        tokens: the cancellation tokens of AutoGen's that were sent along.
     """
 
     def __init__(
@@ -44,16 +48,17 @@ class HostingRuntime(RedisAgentRuntime):
         ignore_unhandled_exceptions: bool,
         saves: bool,
     ) -> None:
-        super().__init__(
+        self.registry = HostedRegistry()
+        self.runtime = RedisAgentRuntime(
             url,
             namespace=namespace,
             # AutoGen knows no largest message: what is large goes beside its stream.
             settings=replace(settings or BrokerSettings.from_env(), claim_check=True),
             ignore_unhandled_exceptions=ignore_unhandled_exceptions,
             retry=OnceUnlessKilled(),
+            registry=self.registry,
         )
-        self.hosted_registry = HostedRegistry()
-        self.registry = self.hosted_registry
+        self.runtime.work.cancelled = self._hear_cancelled
         self.tokens = Tokens(self._tell_cancelled, self._was_cancelled)
         self._saves = saves
 
@@ -86,15 +91,15 @@ class HostingRuntime(RedisAgentRuntime):
             ValueError: see RedisAgentRuntime.register_agent_instance.
         """
         host = class_for(type(agent), saves=self._saves)
-        await self.register_agent_instance(host(agent, agent_id, self.tokens), agent_id)
+        await self.runtime.register_agent_instance(host(agent, agent_id, self.tokens), agent_id)
 
     def leave_to_others(self, names: Iterable[str]) -> None:
         """Agent types that are registered here, too, and whose messages other processes handle."""
-        self._elsewhere |= {name for given in names for name in (given, given + SUFFIX)}
+        self.runtime.local.elsewhere |= {name for given in names for name in (given, given + SUFFIX)}
 
     async def hosted(self, agent_id: AgentId) -> HostedAgent:
         """An agent, made when needed, with what is stored of it."""
-        return await self.try_get_underlying_agent_instance(agent_id, HostedAgent)
+        return await self.runtime.try_get_underlying_agent_instance(agent_id, HostedAgent)
 
     async def _add_type(self, name: str, host: type[Any], make: Callable[[AgentId], Awaitable[Any]]) -> None:
         from callboard.core.subscriptions import AgentInstantiationContext
@@ -102,29 +107,36 @@ class HostingRuntime(RedisAgentRuntime):
         async def factory() -> Any:
             return await make(AgentInstantiationContext.current_agent_id())
 
-        self._agents.add_type(name, factory, host, AgentSettings())
-        await self._announce_type(name)
+        await self.runtime.register_factory(name, factory, expected_class=host)
 
     async def _aside(self, agent_id: AgentId) -> Aside:
         return Aside(agent_id, self._busy, self.ask)
 
     def _busy(self, agent_id: AgentId) -> HostedAgent | None:
-        if self._worker is None or not self._worker.consumer.holds(agent_id.type, agent_id.key):
+        if not self.runtime.work.holds(agent_id):
             return None
-        live = self._agents.kind(agent_id.type).live.get(agent_id.key)
+        live = self.runtime.local.agents.kind(agent_id.type).live.get(agent_id.key)
         return live.agent if live is not None and isinstance(live.agent, HostedAgent) else None
 
     # Messages
 
-    async def ask(self, message: Carried, recipient: AgentId) -> Any:
+    async def ask(
+        self,
+        message: Carried,
+        recipient: AgentId,
+        sender: AgentId | None = None,
+        message_id: str | None = None,
+    ) -> Any:
         """Sends a request that waits for its reply as long as it takes."""
-        return await self.send_message(message, recipient, timeout=NO_TIMEOUT)
+        return await self.runtime.send_message(
+            message, recipient, sender=sender, message_id=message_id, timeout=NO_TIMEOUT
+        )
 
     async def publish_at_once(
         self, message: Carried, topic_id: TopicId, sender: AgentId | None, message_id: str | None
     ) -> None:
         """Publishes an event. In a handler it is on its way when this returns, and what is published next follows it."""
-        sending = await self._open_sender()
+        sending = await self.runtime.connection.open_sender()
         posted = sending.post(message, topic_id, sender, SendOptions(message_id, now=True, strict=False))
         handler = leaving.get()
         if posted is not None:
@@ -133,11 +145,11 @@ class HostingRuntime(RedisAgentRuntime):
     # Tokens
 
     async def _tell_cancelled(self, name: str) -> bool:
-        until = self.transport.now_ms() + int(DAY * 1000)
-        return await self.transport.order("cancel", name, until)
+        transport = self.runtime.transport
+        return await transport.order("cancel", name, transport.now_ms() + int(DAY * 1000))
 
     async def _was_cancelled(self, name: str) -> bool:
-        transport = self.transport
+        transport = self.runtime.transport
         return await transport.admin.command("ZSCORE", transport.keys.of("cancelled"), name) is not None
 
     def _hear_cancelled(self, what: str) -> None:
@@ -149,13 +161,13 @@ class HostingRuntime(RedisAgentRuntime):
     @property
     def is_running(self) -> bool:
         """Whether it handles messages."""
-        return self._task is not None
+        return self.runtime.work.task is not None
 
     async def close(self) -> None:
         """Closes the runtime when what was cancelled here has been told."""
-        if self._transport is not None:
+        if self.runtime.connection.transport is not None:
             await self.tokens.close()
-        await super().close()
+        await self.runtime.close()
 
 
 ENTERING: Final = frozenset({"GroupChatPause", "GroupChatResume"})

@@ -23,8 +23,8 @@ from callboard.broker.remote_errors import register_error, text_of
 from callboard.core.context import MessageContext
 from callboard.core.protocol import AgentMetadata, AgentRuntime
 from callboard.core.state import get_state, set_state
+from callboard.errors import DeclarationError
 
-from .errors import UnsavableAgentError
 from .messages import Carried
 from .translation import core, their_agent, their_topic
 
@@ -61,7 +61,7 @@ leaving: ContextVar[Leaving | None] = ContextVar("callboard_autogen_leaving", de
 
 
 class HostedState(BaseModel):
-    """What is stored of a hosted agent.
+    """The stored state of a hosted agent.
 
     Attributes:
         saved: what its `save_state` returned, as JSON; "": it has handled nothing yet.
@@ -131,7 +131,7 @@ class HostedAgent:
         return self.agent
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What its `save_state` returns."""
+        """The state that its `save_state` returns."""
         state: Mapping[str, Any] = await (await self.current()).save_state()
         return state
 
@@ -183,7 +183,10 @@ class SavedAgent(HostedAgent):
         try:
             return HostedState(saved=to_json(await self.agent.save_state()).decode())
         except Exception as error:
-            raise UnsavableAgentError(str(self.id), f"{type(error).__name__}: {text_of(error)}") from error
+            raise DeclarationError(
+                f"save_state of {self.id} failed with {type(error).__name__}: {text_of(error)}",
+                "what it returns has to fit into JSON. CallboardRuntime(save_states=False) does without",
+            ) from error
 
     def _hold(self, state: HostedState) -> None:
         set_state(self, state)
@@ -205,7 +208,7 @@ def class_for(agent_class: type[Any] | None, *, saves: bool) -> type[HostedAgent
 
 
 PREFIX: Final = "token:"
-KEPT: Final = 1_000  # tokens that are kept although nobody holds them: their next message is on its way
+KEPT: Final = 1_000  # tokens that are kept although no context holds them: their next message is on its way
 
 
 class Tokens:

@@ -1,8 +1,8 @@
 """Messages of AutoGen's agents as bytes: any of their classes, nested models, and the token that came along.
 
-AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them nobody could
+AutoGen's team messages have fields of abstract classes (`BaseChatMessage`). Written as pydantic writes them no reader could
 tell afterwards which class a model was. So each nested model that derives from another model is written with a tag, and
-read as an instance of a class that this process knows: see classes.py.
+read as an instance of a class that this process knows: see `KnownClasses`.
 
 Nothing is imported because a message names it.
 """
@@ -23,8 +23,7 @@ from pydantic import BaseModel, RootModel
 from callboard.broker.codec import CAN_FAIL, SIMPLE, MessageEntry, MessageRegistry, SharedBody, pack
 from callboard.broker.errors import DecodeError, EncodeError
 from callboard.broker.limits import DEFAULT, Limits, unpack
-
-from .errors import UnportableMessageError
+from callboard.errors import DeclarationError
 
 TOKEN: Final = "$token"  # noqa: S105  (the field of a body that names a cancellation token)
 PLAIN: Final = "autogen.value"  # wire name of text, numbers and the like
@@ -37,7 +36,7 @@ class Carried:
 
     Attributes:
         message: any object that pydantic can write, or plain data.
-        token: name of the cancellation token that was given with it, see tokens.py; None: none was.
+        token: name of the cancellation token that was given with it, see `Tokens` of hosted.py; None: none was.
     """
 
     message: Any
@@ -173,8 +172,8 @@ class HostedRegistry(MessageRegistry):
         """Makes a class known.
 
         Raises:
-            UnportableMessageError: its instances can't be written (a TypeError).
-            MessageDeclarationError: another class has its name.
+            DeclarationError: its instances can't be written (a TypeError).
+            SettingsError: another class has its name.
         """
         if cls in SIMPLE:
             return self._plain
@@ -185,7 +184,10 @@ class HostedRegistry(MessageRegistry):
                 self.register(cls, name=name)
                 entry = HostedEntry(cls, name, self._known)
             except (EncodeError, pydantic.errors.PydanticSchemaGenerationError) as error:
-                raise UnportableMessageError(cls.__name__, str(error).partition("\n")[0]) from error
+                raise DeclarationError(
+                    f"a message of class {cls.__name__} can't leave the process",
+                    str(error).partition("\n")[0],
+                ) from error
             self._add(entry)
             self._known.add(cls)
         return entry
@@ -215,9 +217,9 @@ def add_tags(value: Any, data: Any) -> None:
             for key, item in data.items():
                 _tag(value.get(key), item)
         elif is_record(value.__class__):
-            for name, item in data.items():
-                if type(item) in NESTED:
-                    _tag(getattr(value, name, None), item)
+            nested = [(name, item) for name, item in data.items() if type(item) in NESTED]
+            for name, item in nested:
+                _tag(getattr(value, name, None), item)
     elif isinstance(data, list | tuple) and isinstance(value, list | tuple):
         for inner, item in zip(value, data, strict=False):
             _tag(inner, item)

@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from callboard.broker import AgentId, TopicId, TypePrefixSubscription, TypeSubscription
 from callboard.broker.remote_errors import register_error
-from callboard.errors import NotAccessibleError, UndeliverableException
+from callboard.errors import DeclarationError, NotAccessibleError, UndeliverableException
 from callboard.foundation import CantHandleException, MissingPackageError
-
-from .errors import UnportableMessageError, UnportableSubscriptionError, UnsavableAgentError
 
 try:
     core: Final[Any] = import_module("autogen_core")
@@ -53,7 +51,7 @@ def our_subscription(subscription: Any) -> TypeSubscription | TypePrefixSubscrip
     """A subscription of AutoGen as ours, with its id.
 
     Raises:
-        UnportableSubscriptionError: it is of a class of the user's own, whose code no other process has (a TypeError).
+        DeclarationError: it is of a class of the user's own, whose code no other process has (a TypeError).
     """
     # By their fields and not by their methods, and no subclass that may have another rule.
     if _is_of(subscription, core.TypeSubscription):
@@ -62,7 +60,10 @@ def our_subscription(subscription: Any) -> TypeSubscription | TypePrefixSubscrip
         return TypePrefixSubscription(
             subscription.topic_type_prefix, subscription.agent_type, subscription.id
         )
-    raise UnportableSubscriptionError(type(subscription).__name__)
+    raise DeclarationError(
+        f"{type(subscription).__name__} can't cross processes",
+        "use TypeSubscription or TypePrefixSubscription",
+    )
 
 
 def _is_of(subscription: Any, cls: Any) -> bool:
@@ -73,14 +74,12 @@ def _is_of(subscription: Any, cls: Any) -> bool:
 
 
 def register_their_errors() -> None:
-    """Makes AutoGen's errors, and those of hosting, come back from other processes as themselves."""
+    """Makes AutoGen's errors come back from other processes as themselves."""
     register_error(
         errors.CantHandleException,
         errors.UndeliverableException,
         errors.MessageDroppedException,
         errors.NotAccessibleError,
-        UnportableMessageError,
-        UnsavableAgentError,
     )
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from callboard.foundation.component import ComponentBase
 
 from .cancelling import Cancellation
-from .errors import ContentKindError
+from .errors import MemoryValueError
 from .llm_messages import Image, LLMMessage, SystemMessage
 
 
@@ -74,13 +74,17 @@ class MemoryContent(BaseModel):
         """The content as text: JSON is written out.
 
         Raises:
-            ContentKindError: it is an image or bytes.
+            MemoryValueError: it is an image or bytes.
         """
         if isinstance(self.content, str):
             return self.content
         if isinstance(self.content, dict):
             return json.dumps(self.content, ensure_ascii=False)
-        raise ContentKindError(mime_name(self.mime_type), type(self.content).__name__)
+        raise MemoryValueError(
+            f"content of type {mime_name(self.mime_type)} ({type(self.content).__name__})",
+            "has no text to find it by",
+            "store a description as text, and where the thing itself is in the metadata",
+        )
 
 
 def _from_base64(content: str) -> bytes | str:

@@ -24,7 +24,7 @@ from .chroma_config import (
 )
 from .chroma_index import in_batches
 from .embedders import Embedder, limit_of, parts_of
-from .errors import LongTermMemoryError, StoreClosedError, StoreError
+from .errors import LongTermMemoryError, MemoryFailedError
 from .local_embedders import SentenceTransformerEmbedder
 from .stores import (
     Filter,
@@ -177,7 +177,7 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     What the index of a folder has lost, as after a kill, is looked for when the folder is opened, and written again: see
     `verify`. A call waits ten seconds at most for that.
 
-    One process may use a folder; a second one gets StoreLockedError. Any number may use a Chroma server.
+    One process may use a folder; a second one gets MemoryFailedError. Any number may use a Chroma server.
 
     Args:
         config: Where and how; None: the folder ./chroma_db.
@@ -313,9 +313,9 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     async def _mended(self) -> None:
         try:
             check = await self.verify()
-        except StoreClosedError:
-            return
         except LongTermMemoryError as error:
+            if self._collection.is_closed:
+                return
             logger.error("the memory %s could not be looked through: %s", self.collection_name, error)
             return
         if check.lost:
@@ -330,25 +330,30 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     async def _written_again(self, lost: Sequence[str]) -> Sequence[str]:
         """Write records again, from their texts; those that are lost nevertheless."""
         for attempt in range(ROUNDS):
-            try:
-                for some in in_batches(lost):
-                    await self._write_again(some)
-            except StoreError:
-                # Its files are damaged: without them Chroma begins a new index, in which all are lost.
-                if attempt or not await asyncio.to_thread(self._collection.drop_index):
-                    raise
+            for some in in_batches(lost):
+                if not await self._write_again(some, is_first=not attempt):
+                    break
             lost = await asyncio.to_thread(self._collection.lost)
             if not lost:
                 break
         return lost
 
-    async def _write_again(self, ids: Sequence[str]) -> None:
+    async def _write_again(self, ids: Sequence[str], *, is_first: bool) -> bool:
+        """Write some records again; False: it has a new index now, in which all are lost."""
         records = await asyncio.to_thread(self._collection.records, ids)
-        if records:
-            model = await self._embedder.load()
-            cut = await self._in_parts([record.text for record in records])
-            vectors = await self._embedder.embed([texts[0] for texts in cut])
+        if not records:
+            return True
+        model = await self._embedder.load()
+        cut = await self._in_parts([record.text for record in records])
+        vectors = await self._embedder.embed([texts[0] for texts in cut])
+        try:
             await asyncio.to_thread(self._collection.write_again, records, vectors, model)
+        except MemoryFailedError:
+            # Its files are damaged: without them Chroma begins anew.
+            if not is_first or not await asyncio.to_thread(self._collection.drop_index):
+                raise
+            return False
+        return True
 
     async def clear(self) -> None:
         """Forget everything. Afterwards another embedding model may be used."""

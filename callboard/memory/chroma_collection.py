@@ -26,13 +26,10 @@ from .chroma_config import (
 from .chroma_index import drop_index, drop_unreadable, in_batches, lost_of
 from .embedders import EmbeddingModel, Vectors
 from .errors import (
-    EmbeddingMismatchError,
-    FilterError,
     LongTermMemoryError,
-    StoreClosedError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
+    MemoryFailedError,
+    MemoryUnusableError,
+    MemoryValueError,
     StoreUnavailableError,
 )
 from .stores import EXPIRES, PART, PART_OF, Filter, MemoryStats, Record, is_part
@@ -86,6 +83,9 @@ def close_connections(client: ClientAPI) -> None:
             session.close()
 
 
+FILTERS: Final = 'Write {"key": value} or {"key": {"$gt": 3}}; $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and and $or exist'
+
+
 def chromadb_module() -> Any:
     """The library; imported when it is first needed, which takes a second."""
     try:
@@ -112,8 +112,8 @@ def explained(action: str, collection: str, place: str) -> Iterator[None]:
         if module.startswith("http") or "Could not connect" in text:
             raise StoreUnavailableError(place, text) from error
         if "where" in text and action in ("look", "delete"):
-            raise FilterError(text) from error
-        raise StoreError(action, collection, text) from error
+            raise MemoryValueError("the filter", "can't be used", f"{text}. {FILTERS}") from error
+        raise MemoryFailedError(f"the store could not {action} in {collection}: {text}") from error
 
 
 logger = logging.getLogger("callboard.memory")
@@ -162,7 +162,7 @@ class StoreLock:
         patience: Seconds to wait for a process that has it, which may be about to end.
 
     Raises:
-        StoreLockedError: another process keeps it.
+        MemoryFailedError: another process keeps it.
         OSError: the folder can't be made or written.
     """
 
@@ -171,7 +171,10 @@ class StoreLock:
         deadline = time.monotonic() + patience
         while (held := self._take()) is None:
             if time.monotonic() >= deadline:
-                raise StoreLockedError(str(self._folder), _holder(self._folder / FILE))
+                raise MemoryFailedError(
+                    f"{_holder(self._folder / FILE)} has the memory in {self._folder} open, and two processes on one "
+                    "path lose vectors: reach it through a memory service or a Chroma server, or stop that process"
+                )
             time.sleep(LOOK_EVERY)
         self._mine: _Held | None = held
 
@@ -255,7 +258,7 @@ def _holder(file: Path) -> str:
 
 
 ChromaHandle: TypeAlias = Any
-"""A collection of chromadb, which only collection.py imports."""
+"""A collection of chromadb, which only this file imports."""
 
 LARGEST_LOOK: Final = 500  # ids in one condition
 MOST_LOOKED_AT: Final = 1_000  # records and parts that one search looks at
@@ -384,7 +387,7 @@ class ChromaCollection:
             model: The model that made the vectors.
 
         Raises:
-            EmbeddingMismatchError: the collection holds vectors of another model.
+            MemoryUnusableError: the collection holds vectors of another model.
         """
 
         def write() -> None:
@@ -517,6 +520,11 @@ class ChromaCollection:
         """How vectors are compared; an existing collection counts, and not the configuration."""
         return self._config.distance_metric if self._handle is None else _metric(self._handle)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is about to be."""
+        return self._is_closed
+
     def begin_close(self) -> None:
         """Let calls that come from now on fail, except for `close`."""
         if not self._is_private:  # which is emptied when it closes
@@ -577,7 +585,7 @@ class ChromaCollection:
     def _opened(self) -> ClientAPI:
         with self._guard:
             if self._is_closed:
-                raise StoreClosedError(self.name)
+                raise MemoryFailedError(f"the memory {self.name} is closed: make another one")
             if self._client is None:
                 self._client = self._new_client()
             return self._client
@@ -637,15 +645,24 @@ class ChromaCollection:
             self._opened()
             free = shutil.disk_usage(config.persistence_path).free
             if free < config.min_free:
-                raise StoreFullError(str(config.persistence_path), free >> 20, config.min_free >> 20)
+                reason = (
+                    f"its disk has {free >> 20} MiB left and nothing is written below {config.min_free >> 20} MiB "
+                    "(min_free): make room on it"
+                )
+                raise StoreUnavailableError(str(config.persistence_path), reason, "can't be written")
 
     def _check(self, handle: Collection, model: EmbeddingModel) -> None:
         metadata = handle.metadata or {}
         if MODEL not in metadata or DIMENSION not in metadata:
-            raise EmbeddingMismatchError(self.name, "a model that it does not name", str(model))
+            raise self._mismatch("a model that it does not name", model)
         stored = EmbeddingModel(str(metadata[MODEL]), int(str(metadata[DIMENSION])))
         if not stored.makes_vectors_of(model):
-            raise EmbeddingMismatchError(self.name, str(stored), str(model))
+            raise self._mismatch(str(stored), model)
+
+    def _mismatch(self, stored: str, used: EmbeddingModel) -> MemoryUnusableError:
+        verdict = f"was made with {stored} and this process uses {used}, whose vectors can't be compared"
+        advice = "use that model, another collection, or clear this one"
+        return MemoryUnusableError(f"the collection {self.name}", verdict, advice)
 
 
 def take_over(client: ClientAPI, former: str, namespace: str) -> None:

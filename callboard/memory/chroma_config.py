@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from .errors import MemorySettingError
+from .errors import setting_error
 from .stores import check_k, check_threshold, check_ttl
 
 DistanceMetric: TypeAlias = Literal["cosine", "l2", "ip"]
@@ -37,7 +37,7 @@ class ChromaDBVectorMemoryConfig:
         tenant, database: of the Chroma server.
 
     Raises:
-        MemorySettingError: a value can't work (a ValueError).
+        MemoryValueError: a value can't work (a ValueError).
     """
 
     collection_name: str | None = None
@@ -53,10 +53,10 @@ class ChromaDBVectorMemoryConfig:
     def __post_init__(self) -> None:
         if self.collection_name is not None and not NAME.match(self.collection_name):
             rule = "3 to 128 letters, digits, '.', '_' and '-', with a letter or digit at both ends"
-            raise MemorySettingError("collection_name", repr(self.collection_name), rule)
+            raise setting_error("collection_name", repr(self.collection_name), rule)
         if self.distance_metric not in METRICS:
             rule = f"one of: {', '.join(METRICS)}"
-            raise MemorySettingError("distance_metric", repr(self.distance_metric), rule)
+            raise setting_error("distance_metric", repr(self.distance_metric), rule)
         check_k(self.k)
         check_threshold(self.score_threshold)
         check_ttl(self.ttl)
@@ -73,9 +73,9 @@ class PersistentChromaDBVectorMemoryConfig(ChromaDBVectorMemoryConfig):
 
     Attributes:
         persistence_path: the folder; it is made when it does not exist.
-        lock_patience: seconds to wait while another process has it open, before StoreLockedError.
-        min_free: bytes that have to be free on its disk for anything to be written, else StoreFullError: on a disk that
-            is full Chroma hangs for ever, and may lose what it had taken.
+        lock_patience: seconds to wait while another process has it open, before an error.
+        min_free: bytes that have to be free on its disk for anything to be written, else StoreUnavailableError: on a full
+            disk Chroma hangs for ever, and may lose what it had taken.
     """
 
     persistence_path: str | Path = "./chroma_db"
@@ -108,17 +108,17 @@ class HttpChromaDBVectorMemoryConfig(ChromaDBVectorMemoryConfig):
             **settings: Everything else.
 
         Raises:
-            MemorySettingError: The URL is not one of those (a ValueError).
+            MemoryValueError: The URL is not one of those (a ValueError).
         """
         rule = "http:// or https:// with a host and perhaps a port"
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise MemorySettingError("url", repr(url), rule) from error
+            raise setting_error("url", repr(url), rule) from error
         is_plain = not (parts.path.strip("/") or parts.query or parts.username or parts.password)
         if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
-            raise MemorySettingError("url", repr(_without_secret(url)), rule)
+            raise setting_error("url", repr(_without_secret(url)), rule)
         ssl = parts.scheme == "https"
         return cls(host=parts.hostname, port=port or (443 if ssl else 80), ssl=ssl, **settings)
 

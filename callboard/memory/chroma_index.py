@@ -38,7 +38,7 @@ class Header(NamedTuple):
     Attributes:
         version: of the format.
         offset, room, label, most: of no interest here.
-        count: vectors.
+        vectors: how many.
         size: bytes of a vector with its links on the lowest level.
         start: where in these the numbers begin; before them are the links.
         level: the highest.
@@ -50,7 +50,7 @@ class Header(NamedTuple):
     version: int
     offset: int
     room: int
-    count: int
+    vectors: int
     size: int
     label: int
     start: int
@@ -142,8 +142,8 @@ def _is_whole(file: Path) -> bool:
             return True
         lengths = (file.parent / "length.bin").stat().st_size
         return (
-            lengths >= header.count * 4
-            and len(places) <= header.count
+            lengths >= header.vectors * 4
+            and len(places) <= header.vectors
             and _leads_nowhere_else(file.parent, header)
         )
     except (OSError, ValueError, LookupError, TypeError, EOFError, struct.error, pickle.UnpicklingError):
@@ -154,7 +154,7 @@ def _leads_nowhere_else(folder: Path, header: Header) -> bool:
     """Whether every link leads to a vector that is there, on a level that it has: Chroma follows them unchecked."""
     import numpy as np
 
-    count = header.count
+    count = header.vectors
     levels = np.zeros(count, dtype=np.int64)
     above = (folder / "link_lists.bin").read_bytes()
     block = 4 + 4 * header.links  # how many, and where to; a vector has one for each level above the lowest

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.foundation.component import Component, ComponentBase, ComponentLoader, ComponentModel, dumped
 
-from .errors import ContextTooSmallError, MemorySettingError, SummaryError
+from .errors import ContextTooSmallError, SummaryError, setting_error
 from .llm_messages import (
     AssistantMessage,
     FunctionCall,
@@ -114,7 +114,7 @@ class ChatCompletionContextState(BaseModel):
     messages: list[LLMMessage] = Field(default_factory=list)
 
 
-class Mark(NamedTuple):
+class ContextMark(NamedTuple):
     """A place in a conversation to which a context can go back.
 
     Attributes:
@@ -135,7 +135,7 @@ class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
             `State` keeps it with every message that the agent handles.
 
     Raises:
-        MemorySettingError: both are given; it is a ValueError.
+        MemoryValueError: both are given; it is a ValueError.
     """
 
     component_type = "chat_completion_context"
@@ -147,7 +147,7 @@ class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
         messages: Conversation | None = None,
     ) -> None:
         if initial_messages and messages is not None:
-            raise MemorySettingError("initial_messages", "given", "left out where there are `messages`")
+            raise setting_error("initial_messages", "given", "left out where there are `messages`")
         self._initial_messages = list(initial_messages or ()) or None  # for dumps
         self._messages: Conversation = list(initial_messages or ()) if messages is None else messages
         self._replaced = 0  # how often something else was put in the place of the whole conversation
@@ -178,11 +178,11 @@ class ChatCompletionContext(ABC, ComponentBase[BaseModel]):
 
     # For agents: turns that fail, and conversations that are kept elsewhere
 
-    def mark(self) -> Mark:
+    def mark(self) -> ContextMark:
         """Where the conversation is now, for `go_back`."""
-        return Mark(len(self._messages), self._replaced)
+        return ContextMark(len(self._messages), self._replaced)
 
-    def go_back(self, mark: Mark, *, added: int) -> bool:
+    def go_back(self, mark: ContextMark, *, added: int) -> bool:
         """Take back the messages that were added since a mark.
 
         Args:
@@ -228,10 +228,10 @@ def at_least_one(setting: str, value: int) -> int:
     """The value of a setting that has to be a positive number.
 
     Raises:
-        MemorySettingError: it is not.
+        MemoryValueError: it is not.
     """
     if value < 1:
-        raise MemorySettingError(setting, str(value), "at least 1")
+        raise setting_error(setting, str(value), "at least 1")
     return value
 
 
@@ -321,7 +321,7 @@ class BufferedChatCompletionContext(ChatCompletionContext, Component[BufferedCha
         initial_messages, messages: see ChatCompletionContext.
 
     Raises:
-        MemorySettingError: `buffer_size` is less than 1; it is a ValueError.
+        MemoryValueError: `buffer_size` is less than 1; it is a ValueError.
     """
 
     component_config_schema = BufferedChatCompletionContextConfig
@@ -361,7 +361,7 @@ class HeadAndTailChatCompletionContext(
         initial_messages, messages: see ChatCompletionContext.
 
     Raises:
-        MemorySettingError: a size is less than 1; it is a ValueError.
+        MemoryValueError: a size is less than 1; it is a ValueError.
     """
 
     component_config_schema = HeadAndTailChatCompletionContextConfig
@@ -412,7 +412,7 @@ class TokenLimitedChatCompletionContext(
         initial_messages, messages: see ChatCompletionContext.
 
     Raises:
-        MemorySettingError: `token_limit` is less than 1; it is a ValueError.
+        MemoryValueError: `token_limit` is less than 1; it is a ValueError.
     """
 
     component_config_schema = TokenLimitedChatCompletionContextConfig
@@ -520,7 +520,7 @@ class SummarisingChatCompletionContext(
         initial_messages, messages: see ChatCompletionContext.
 
     Raises:
-        MemorySettingError: `keep` is less than 1 or not less than `max_messages`; it is a ValueError.
+        MemoryValueError: `keep` is less than 1 or not less than `max_messages`; it is a ValueError.
     """
 
     component_config_schema = SummarisingChatCompletionContextConfig
@@ -540,7 +540,7 @@ class SummarisingChatCompletionContext(
         self.model_client = model_client
         self._keep = at_least_one("keep", keep)
         if max_messages <= keep:
-            raise MemorySettingError("max_messages", str(max_messages), f"more than keep={keep}")
+            raise setting_error("max_messages", str(max_messages), f"more than keep={keep}")
         self._max_messages = max_messages
         self._prompt = prompt
         self._summarising = asyncio.Lock()

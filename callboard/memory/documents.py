@@ -13,7 +13,7 @@ from typing import Final
 
 from .base import MemoryContent, MemoryMimeType
 from .embedders import TextLimit
-from .errors import LongTermMemoryError, MemorySettingError
+from .errors import MemoryUnusableError, setting_error
 from .stores import MemoryStore
 
 __all__ = []
@@ -29,20 +29,8 @@ MAX_FILE_BYTES = 8_000_000
 _SKIPPED_FOLDERS = frozenset({"node_modules", "site-packages", "__pycache__", "venv"})
 
 
-class DocumentError(LongTermMemoryError):
-    """A file or folder can't be read as documents.
-
-    Attributes:
-        path: The file or folder as it was given.
-        reason: The rest of the sentence, and what to do.
-        in_folder: The reason that is given when such a file of a folder is left out.
-    """
-
-    template = "{path} {reason}"
-
-    path: str
-    reason: str
-    in_folder: str = "unreadable"
+_IN_FOLDER = {"is empty": "empty", "is not text": "not text"}
+"""Why a file of a folder is left out, by the verdict on it alone; else it is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +69,19 @@ def load_documents(path: Path | str) -> Documents:
         path: A file or a folder.
 
     Raises:
-        DocumentError: The file is missing, of another kind, unreadable, binary or empty; or the folder holds none.
+        MemoryUnusableError: The file is missing, of another kind, unreadable, binary or empty; or the folder holds none.
     """
     path = Path(path)
     if path.is_dir():
         return _load_folder(path)
     if not path.exists():
-        raise DocumentError(
-            str(path), "does not exist. Give a .md or .txt file, or a folder that holds some."
+        raise MemoryUnusableError(
+            str(path), "does not exist", "give a .md or .txt file, or a folder that holds some"
         )
     # Opening a pipe would wait until some other process writes to it.
     if path.suffix.lower() not in ENDINGS or not path.is_file():
-        raise DocumentError(
-            str(path), "is neither a .md nor a .txt file. Give one of these, or a folder that holds some."
+        raise MemoryUnusableError(
+            str(path), "is neither a .md nor a .txt file", "give one of these, or a folder that holds some"
         )
     document, notes = _read(path, path.name)
     return Documents((document,), tuple(notes))
@@ -107,14 +95,14 @@ def _load_folder(folder: Path) -> Documents:
         name = path.relative_to(folder).as_posix()
         try:
             document, notes = _read(path, name)
-        except DocumentError as error:
-            left_out.append(f"{name}: {error.in_folder}.")
+        except MemoryUnusableError as error:
+            left_out.append(f"{name}: {_IN_FOLDER.get(error.verdict, 'unreadable')}.")
             continue
         documents.append(document)
         left_out += notes
     if not documents:
-        passed_over = f" Passed over: {' '.join(left_out[:3])}" if left_out else ""
-        raise DocumentError(str(folder), f"holds no .md or .txt file with text in it.{passed_over}")
+        passed_over = f"passed over were {' '.join(left_out[:3])}" if left_out else "give another folder"
+        raise MemoryUnusableError(str(folder), "holds no .md or .txt file with text in it", passed_over)
     if len(files) > MAX_FILES:
         left_out.append(f"{len(files) - MAX_FILES:,} files after the first {MAX_FILES:,}.")
     return Documents(tuple(documents), tuple(left_out))
@@ -137,12 +125,11 @@ def _read(path: Path, name: str) -> tuple[Document, list[str]]:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise DocumentError(
-            str(path), f"cannot be read ({error.strerror or type(error).__name__}). Check its permissions."
-        ) from error
+        verdict = f"cannot be read ({error.strerror or type(error).__name__})"
+        raise MemoryUnusableError(str(path), verdict, "check its permissions") from error
     text = _decoded(path, data[:MAX_FILE_BYTES])
     if not text.strip():
-        raise DocumentError(str(path), "is empty. Give a file with some text in it.", "empty")
+        raise MemoryUnusableError(str(path), "is empty", "give a file with some text in it")
     # A file name that is not valid UTF-8 arrives with surrogates, which no message can carry.
     name = name.encode("utf-8", "replace").decode("utf-8")
     is_cut = len(data) > MAX_FILE_BYTES
@@ -153,8 +140,8 @@ def _decoded(path: Path, data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
-        raise DocumentError(
-            str(path), "is not text (it contains zero bytes). Save it as UTF-8 text first.", "not text"
+        raise MemoryUnusableError(
+            str(path), "is not text", "it contains zero bytes; save it as UTF-8 text first"
         )
     return data.decode("utf-8-sig", "replace")
 
@@ -187,7 +174,7 @@ class ChunkSettings:
         count: how many units a text has; default: characters. `ChunkSettings.reading(limit)` counts tokens of a model.
 
     Raises:
-        MemorySettingError: a value can't work (a ValueError).
+        MemoryValueError: a value can't work (a ValueError).
     """
 
     size: int = CHARACTERS
@@ -196,9 +183,9 @@ class ChunkSettings:
 
     def __post_init__(self) -> None:
         if self.size < 20:
-            raise MemorySettingError("size", str(self.size), "20 or more")
+            raise setting_error("size", str(self.size), "20 or more")
         if not 0 <= self.overlap <= self.size // 2:
-            raise MemorySettingError("overlap", str(self.overlap), "between 0 and half of size")
+            raise setting_error("overlap", str(self.overlap), "between 0 and half of size")
 
     @classmethod
     def reading(
@@ -212,12 +199,10 @@ class ChunkSettings:
             overlap: None: an eighth of the size.
 
         Raises:
-            MemorySettingError: a value can't work, such as more tokens than the model reads (a ValueError).
+            MemoryValueError: a value can't work, such as more tokens than the model reads (a ValueError).
         """
         if limit is not None and size is not None and size > limit.tokens:
-            raise MemorySettingError(
-                "size", str(size), f"at most the {limit.tokens} tokens that the model reads"
-            )
+            raise setting_error("size", str(size), f"at most the {limit.tokens} tokens that the model reads")
         most = min(limit.tokens, TOKENS) if limit is not None else CHARACTERS
         size = most if size is None else size
         overlap = size // 8 if overlap is None else overlap

@@ -18,7 +18,7 @@ from typing import (
     runtime_checkable,
 )
 
-from .errors import EmbeddingError
+from .errors import model_failed
 
 __all__ = []
 
@@ -66,13 +66,13 @@ class Embedder(Protocol):
 
         Args:
             texts: Any number. A text longer than the model reads may be cut: an embedder that does so says how much
-                it reads with a method `limit`, see limit.py, and stores give it parts of such a text.
+                it reads with a method `limit`, see `limit_of`, and stores give it parts of such a text.
 
         Returns:
             float32, shape (len(texts), dimension), each row of length 1.
 
         Raises:
-            EmbeddingError: the model failed.
+            MemoryFailedError: the model failed.
         """
         ...
 
@@ -86,7 +86,7 @@ def as_vectors(rows: Any, count: int, model: EmbeddingModel) -> Vectors:
         model: The model that returned them.
 
     Raises:
-        EmbeddingError: there are more or fewer, they have another dimension, or one is not finite.
+        MemoryFailedError: there are more or fewer, they have another dimension, or one is not finite.
     """
     import numpy as np
 
@@ -95,9 +95,9 @@ def as_vectors(rows: Any, count: int, model: EmbeddingModel) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.shape != (count, model.dimension):
         wanted = (count, model.dimension)
-        raise EmbeddingError(model.name, f"it returned the shape {vectors.shape} instead of {wanted}")
+        raise model_failed(model.name, f"it returned the shape {vectors.shape} instead of {wanted}")
     if not np.isfinite(vectors).all():
-        raise EmbeddingError(model.name, "it returned numbers that are not finite")
+        raise model_failed(model.name, "it returned numbers that are not finite")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Vectors = vectors / np.maximum(lengths, 1e-12)
     return scaled
@@ -202,7 +202,7 @@ R = TypeVar("R")
 UNLIMITED: Final = 2**31
 
 
-class _Call(NamedTuple, Generic[T, R]):
+class _Waiting(NamedTuple, Generic[T, R]):
     item: T
     done: asyncio.Future[R]
 
@@ -225,12 +225,12 @@ class Batches(Generic[T, R]):
         self._run = run
         self._size = size
         self._largest = largest
-        self._waiting: list[_Call[T, R]] = []
+        self._waiting: list[_Waiting[T, R]] = []
         self._task: asyncio.Task[None] | None = None
 
     async def add(self, item: T) -> R:
         """The result for an item. An error of a batch is raised in every call that has an item in it."""
-        call = _Call[T, R](item, asyncio.get_running_loop().create_future())
+        call = _Waiting[T, R](item, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -245,9 +245,9 @@ class Batches(Generic[T, R]):
             # see a task, start none, and wait for ever.
             self._task = None
 
-    def _next(self) -> list[_Call[T, R]]:
+    def _next(self) -> list[_Waiting[T, R]]:
         """As many calls as fit into a batch, without those that were cancelled while they waited."""
-        batch: list[_Call[T, R]] = []
+        batch: list[_Waiting[T, R]] = []
         room = self._largest
         while self._waiting:
             size = self._size(self._waiting[0].item)
@@ -259,7 +259,7 @@ class Batches(Generic[T, R]):
                 room -= size
         return batch
 
-    async def _run_batch(self, batch: list[_Call[T, R]]) -> None:
+    async def _run_batch(self, batch: list[_Waiting[T, R]]) -> None:
         try:
             results = await self._run([call.item for call in batch])
         except Exception as error:  # noqa: BLE001 - it is raised where the items come from
@@ -293,7 +293,7 @@ class BatchingEmbedder:
         embedder: Makes the vectors.
 
     Attributes:
-        queries: The same embedder for whoever can't wait.
+        queries: The same embedder for calls that can't wait.
     """
 
     def __init__(self, embedder: Embedder) -> None:

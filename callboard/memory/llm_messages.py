@@ -225,11 +225,11 @@ class FunctionCall:
     name: str
 
 
-class _Message(BaseModel):
+class _FrozenMessage(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class SystemMessage(_Message):
+class SystemMessage(_FrozenMessage):
     """An instruction of the developer for the model.
 
     Attributes:
@@ -240,7 +240,7 @@ class SystemMessage(_Message):
     type: Literal["SystemMessage"] = "SystemMessage"
 
 
-class UserMessage(_Message):
+class UserMessage(_FrozenMessage):
     """A message of a person or of another agent.
 
     Attributes:
@@ -253,7 +253,7 @@ class UserMessage(_Message):
     type: Literal["UserMessage"] = "UserMessage"
 
 
-class AssistantMessage(_Message):
+class AssistantMessage(_FrozenMessage):
     """An answer of the model.
 
     Attributes:
@@ -268,7 +268,7 @@ class AssistantMessage(_Message):
     type: Literal["AssistantMessage"] = "AssistantMessage"
 
 
-class FunctionExecutionResult(_Message):
+class FunctionExecutionResult(_FrozenMessage):
     """The result of one call.
 
     Attributes:
@@ -284,7 +284,7 @@ class FunctionExecutionResult(_Message):
     is_error: bool | None = None
 
 
-class FunctionExecutionResultMessage(_Message):
+class FunctionExecutionResultMessage(_FrozenMessage):
     """The results of the calls of the AssistantMessage before it.
 
     Attributes:

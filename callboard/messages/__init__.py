@@ -1,4 +1,4 @@
-"""What agents and teams say: chat messages, events, and how they are written. Everything is loaded when it is first used."""
+"""Messages of agents and teams: chat messages, events, and how they are written. All is loaded when it is first used."""
 
 from __future__ import annotations
 

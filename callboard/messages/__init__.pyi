@@ -4,17 +4,14 @@ from .chat import (
     BaseMessage as BaseMessage,
     BaseTextChatMessage as BaseTextChatMessage,
     HandoffMessage as HandoffMessage,
-    MessageError as MessageError,
     MessageTypeError as MessageTypeError,
     MultiModalMessage as MultiModalMessage,
     StopMessage as StopMessage,
     StructuredContentType as StructuredContentType,
     StructuredMessage as StructuredMessage,
-    StructuredMessageConfig as StructuredMessageConfig,
     StructuredMessageFactory as StructuredMessageFactory,
     TextMessage as TextMessage,
     ToolCallSummaryMessage as ToolCallSummaryMessage,
-    UnknownMessageTypeError as UnknownMessageTypeError,
 )
 from .events import (
     AgentEvent as AgentEvent,

@@ -26,32 +26,19 @@ from callboard.models.types import RequestUsage
 from callboard.tools.schema import schema_to_pydantic_model
 
 
-class MessageError(ActorError, ValueError):
-    """The root of what is wrong with chat messages; a ValueError, as AutoGen raises."""
-
-
-class UnknownMessageTypeError(MessageError):
-    """Data names a type of chat message or event that this program does not have.
-
-    Attributes:
-        type_name: The type that the data names.
-    """
-
-    template = (
-        "Unknown message type: {type_name}. Import the module that defines it, "
-        "or name its class in `custom_message_types`."
-    )
-
-    type_name: str
-
-
-class MessageTypeError(MessageError):
-    """A class can't be a type of chat message or event, or its name is taken."""
+class MessageTypeError(ActorError, ValueError):
+    """A class can't be a type of chat message or event, or data names none that this program has."""
 
     template = "{name}: {reason}"
 
     name: str
     reason: str
+
+
+def unknown_type(name: object) -> MessageTypeError:
+    """The error of data that names a type that this program does not have."""
+    advice = "Import the module that defines it, or name its class in `custom_message_types`."
+    return MessageTypeError("Unknown message type", f"{str(name)[:200]}. {advice}")
 
 
 _known: dict[str, list[type[Any]]] = {}  # several, where modules share a name
@@ -76,12 +63,11 @@ def class_named(name: Any) -> type[Any]:
     """The class of a name.
 
     Raises:
-        UnknownMessageTypeError: There is none (a ValueError).
-        MessageTypeError: Several modules define one of that name (a ValueError).
+        MessageTypeError: There is none, or several modules define one of that name (a ValueError).
     """
     classes = _known.get(name, ()) if isinstance(name, str) else ()
     if not classes:
-        raise UnknownMessageTypeError(str(name)[:200])
+        raise unknown_type(name)
     if len(classes) > 1:
         places = " and ".join(sorted(_full(cls) for cls in classes))
         raise MessageTypeError(name, f"{places} share this name; give one of them another.")

@@ -22,9 +22,9 @@ from .chat import (
     StopMessage,
     TextMessage,
     ToolCallSummaryMessage,
-    UnknownMessageTypeError,
     class_named,
     type_name,
+    unknown_type,
 )
 
 
@@ -120,7 +120,7 @@ class UserInputRequestedEvent(BaseAgentEvent):
 class InputRequestedEvent(BaseAgentEvent):
     """A question waits for its answer, without a process: see `MessageContext.ask`.
 
-    AutoGen has no such event: there whoever asks waits in memory.
+    AutoGen has no such event: there the agent that asks waits in memory.
 
     Attributes:
         request_id: Id of the question, by which it is answered.
@@ -154,7 +154,7 @@ class InputAnsweredEvent(BaseAgentEvent):
         request_id: Id of the question.
         status: What became of it.
         content: The answer as JSON; "" without one.
-        by: Who answered; "": nobody, or somebody who did not say.
+        by: Who answered; "": it was not answered, or not said.
     """
 
     request_id: str
@@ -180,7 +180,7 @@ class MemoryQueryEvent(BaseAgentEvent):
     type: Literal["MemoryQueryEvent"] = "MemoryQueryEvent"
 
     def to_text(self) -> str:
-        """What was found, as Python shows it."""
+        """The memories, as Python shows them."""
         return str(self.content)
 
 
@@ -256,7 +256,7 @@ class SelectSpeakerEvent(BaseAgentEvent):
 
 @message(name="callboard.SelectorEvent")
 class SelectorEvent(BaseAgentEvent):
-    """What the model of a SelectorGroupChat says on the way to its choice.
+    """Piece of the thought of a SelectorGroupChat's model on the way to its choice.
 
     Attributes:
         content: The text.
@@ -321,7 +321,7 @@ def read_message(data: Any) -> Any:
     """A chat message or event from what `dump` returned; one that is a message already stays as it is.
 
     Raises:
-        ValueError: It is no such data, or names a type that this program does not have (UnknownMessageTypeError).
+        ValueError: It is no such data, or names a type that this program does not have (MessageTypeError).
     """
     if type(data) is dict:  # as it comes from a stream
         return class_named(data.get("type")).load(data)
@@ -385,8 +385,7 @@ class MessageFactory:
         """A message from what its `dump` returned.
 
         Raises:
-            UnknownMessageTypeError: It names a type that is not known (a ValueError).
-            MessageTypeError: It names none (a ValueError).
+            MessageTypeError: It names a type that is not known, or none (a ValueError).
             ValueError: It does not fit the type.
         """
         name = data.get("type")
@@ -395,7 +394,7 @@ class MessageFactory:
                 "type", "the field 'type' is required in the data of a message, and is a text."
             )
         if name not in self._types:
-            raise UnknownMessageTypeError(name[:200])
+            raise unknown_type(name)
         return self._types[name].load(data)
 
 

@@ -24,7 +24,7 @@ from .retries import (
     ModelRetries as ModelRetries,
     RetryingChatCompletionClient as RetryingChatCompletionClient,
 )
-from .stores import InMemoryStore as InMemoryStore, RuntimeStore as RuntimeStore
+from .stores import LocalStore as LocalStore, RuntimeStore as RuntimeStore
 from .types import (
     AssistantMessage as AssistantMessage,
     ChatCompletionTokenLogprob as ChatCompletionTokenLogprob,

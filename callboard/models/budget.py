@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from callboard.core.context import MessageHandlerContext
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
 from callboard.memory.llm_messages import AssistantMessage
 from callboard.runtime.effects import names_in
 from callboard.runtime.execution import (
@@ -23,12 +23,13 @@ from callboard.runtime.execution import (
 )
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
-from .errors import BudgetExceededError, BudgetHeldError, ModelError, UnknownPriceError, charged
+from .errors import BadRequestError, BudgetExceededError, BudgetHeldError, ModelError, charged
 from .info import DEFAULTS, ModelSettings, Price, price_of
-from .stores import InMemoryStore, Limit, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
+from .stores import Limit, LocalStore, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
 from .types import CreateResult, RequestUsage, RunUsage, Spent
 
 TOTAL = "total"
+NO_PRICE: Final = "its price is not known: add it to the prices, or set a limit in tokens"
 
 
 def scopes(client: str) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ def scopes(client: str) -> tuple[str, ...]:
         "total", "client:<name>", and where there is one "agent:<type>/<key>" and those of `run_scopes`.
     """
     found = [TOTAL, f"client:{client}"]
-    with suppress(OutsideContextError):  # outside a handler no agent is charged
+    with suppress(MisuseError):  # outside a handler no agent is charged
         found.append(f"agent:{MessageHandlerContext.agent_id()}")
     return (*found, *run_scopes())
 
@@ -63,7 +64,7 @@ class UsageLedger:
         settings: prices, and how long amounts are kept.
 
     Args:
-        store: keeps the sums; an InMemoryStore for this process, a RedisStore or RuntimeStore for all processes together.
+        store: keeps the sums; a LocalStore for this process, a RedisStore or RuntimeStore for all processes together.
         settings: see above.
     """
 
@@ -72,7 +73,7 @@ class UsageLedger:
         store: Store | None = None,
         settings: ModelSettings = DEFAULTS,
     ) -> None:
-        self.store = store or InMemoryStore()
+        self.store = store or LocalStore()
         self.settings = settings
 
     def price(self, model: str) -> Price | None:
@@ -142,13 +143,13 @@ class UsageLedger:
             where: the scopes.
             hold_id: names the hold.
             spent: what was used.
-            model: in scopes of runs it counts for this model and whoever asked it, too; "": it does not.
+            model: in scopes of runs it counts for this model and the agent that asked it, too; "": it does not.
         """
         part = f"{speaker()} {model}" if model else ""
         await self.store.settle(hold_id, where, spent.amounts, self.settings.usage_seconds, part)
 
     async def of_run(self, name: str) -> RunUsage:
-        """What a run has used, by agent and by model.
+        """Usage of a run, by agent and by model.
 
         Args:
             name: of the run, as in `usage_run`.
@@ -208,7 +209,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Draft:
-    """What a request used, as far as is known by now.
+    """Usage of a request, as far as is known by now.
 
     Attributes:
         used: tokens.
@@ -292,7 +293,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                 raise
 
     def _of_pieces(self, request: ModelRequest, said: Sequence[str]) -> RequestUsage:
-        """What pieces of an answer cost; servers send about one token in a piece."""
+        """Cost of the pieces of an answer; servers send about one token in a piece."""
         return RequestUsage(self._tokens_of(request), len(said)) if said else NOTHING
 
     def _estimate(self, request: ModelRequest, result: CreateResult) -> RequestUsage:
@@ -311,7 +312,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
 
         Raises:
             BudgetExceededError: a budget that covers it has less left; BudgetHeldError: until other requests end.
-            UnknownPriceError: one of them is in money, and the model's price is not known.
+            BadRequestError: one of them is in money, and the model's price is not known.
         """
         where, hold_id, draft = self._scopes(), new_hold_id(), _Draft()
         try:
@@ -325,7 +326,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
             await self.ledger.settle(where, hold_id, spent, self.model)
 
     def _scopes(self) -> tuple[str, ...]:
-        """What a request counts for."""
+        """The scopes that a request counts for."""
         return scopes(self.name)
 
     async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:
@@ -338,7 +339,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     def _most(self, request: ModelRequest, in_money: bool) -> Spent:
         price = self.ledger.price(self.model)
         if in_money and price is None:
-            raise UnknownPriceError(self.model)
+            raise BadRequestError(self.model, NO_PRICE)
         limits = [request.extra_create_args.get(name) for name in LIMITS_OF_ANSWERS]
         given = [limit for limit in (*limits, self.client.max_completion_tokens) if isinstance(limit, int)]
         longest = given[0] if given else self.ledger.settings.assumed_completion_tokens
@@ -352,7 +353,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     async def _refuse(self, refused: Refusal, most: Spent) -> NoReturn:
         scope, unit, limit, used = refused
         if unit == "usd" and self.ledger.price(self.model) is None:
-            raise UnknownPriceError(self.model)
+            raise BadRequestError(self.model, NO_PRICE)
         in_money = unit == "usd"
         needed, spent = most.usd if in_money else most.tokens, await self.ledger.spent(scope)
         has_room = (spent.usd if in_money else spent.tokens) + needed <= limit

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,12 +15,12 @@ from callboard.memory.cancelling import cancellable
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .info import DEFAULTS
-from .stores import InMemoryStore
+from .stores import AnswerStore, LocalStore
 from .types import CreateResult, RequestUsage
 
 
-class CachedAnswer(BaseModel):
-    """An answer as the store keeps it, as JSON.
+class RecordedAnswer(BaseModel):
+    """An answer that is kept, as JSON, to be given again.
 
     Attributes:
         result: the answer.
@@ -30,17 +30,11 @@ class CachedAnswer(BaseModel):
     result: CreateResult
     pieces: list[str] | None = None
 
-
-class AnswerStore(Protocol):
-    """Values by name, each with a lifetime: the part of a `Store` that a cache needs."""
-
-    async def get(self, name: str) -> bytes | None:
-        """The value of a name; None: there is none."""
-        ...
-
-    async def set(self, name: str, value: bytes, seconds: float) -> None:
-        """Keep a value for so long."""
-        ...
+    def items(self) -> Iterator[str | CreateResult]:
+        """The stream again; of an answer that was none, or an empty one, the text in one piece."""
+        content = self.result.content
+        yield from self.pieces or ([content] if isinstance(content, str) and content else ())
+        yield self.result
 
 
 class _SyncStore:
@@ -100,7 +94,7 @@ class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedCh
         seconds: float = DEFAULTS.cache_seconds,
     ) -> None:
         super().__init__(client)
-        self.store = InMemoryStore() if store is None else store
+        self.store = LocalStore() if store is None else store
         self._answers: AnswerStore = (
             _SyncStore(self.store) if isinstance(self.store, CacheStore) else self.store
         )
@@ -128,22 +122,21 @@ class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedCh
         if found is not None:
             return found.result
         result = await request.create(self.client)
-        await self._keep(name, CachedAnswer(result=result))
+        await self._keep(name, RecordedAnswer(result=result))
         return result
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         name = self._name(request)
         found = await self._find(name)
         if found is not None:
-            for piece in found.pieces or pieces_of(found.result):
-                yield piece
-            yield found.result
+            for item in found.items():
+                yield item
             return
         pieces: list[str] = []
         async with aclosing(request.create_stream(self.client)) as items:
             async for item in items:
                 if isinstance(item, CreateResult):
-                    await self._keep(name, CachedAnswer(result=item, pieces=pieces))
+                    await self._keep(name, RecordedAnswer(result=item, pieces=pieces))
                 else:
                     pieces.append(item)
                 yield item
@@ -151,22 +144,22 @@ class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedCh
     def _name(self, request: ModelRequest) -> str:
         return f"answer:{request.digest(self.client)}"
 
-    async def _find(self, name: str) -> CachedAnswer | None:
+    async def _find(self, name: str) -> RecordedAnswer | None:
         data = await self._answers.get(name)
         if data is None:
             return None
         try:
-            answer = CachedAnswer.model_validate_json(data)
+            answer = RecordedAnswer.model_validate_json(data)
         except ValidationError:
             return None  # another version of this package kept it; the new answer takes its place
         self._saved += answer.result.usage
         return answer.model_copy(update={"result": answer.result.model_copy(update={"cached": True})})
 
-    async def _keep(self, name: str, answer: CachedAnswer) -> None:
+    async def _keep(self, name: str, answer: RecordedAnswer) -> None:
         await self._answers.set(name, answer.model_dump_json().encode(), self._seconds)
 
     def _to_config(self) -> CachedChatCompletionClientConfig:
-        store = None if isinstance(self.store, InMemoryStore) else dumped(self.store, self)
+        store = None if isinstance(self.store, LocalStore) else dumped(self.store, self)
         return CachedChatCompletionClientConfig(
             client=dumped(self.client, self), store=store, seconds=self._seconds
         )
@@ -176,11 +169,6 @@ class CachedChatCompletionClient(WrappedChatCompletionClient, Component[CachedCh
         client = ChatCompletionClient.load_component(config.client)
         store: Any = None if config.store is None else ComponentLoader.load_component(config.store)
         return cls(client, store, seconds=config.seconds)
-
-
-def pieces_of(result: CreateResult) -> list[str]:
-    """The pieces of a stream whose answer is there already: the text in one piece."""
-    return [result.content] if isinstance(result.content, str) and result.content else []
 
 
 async def _ended(request: asyncio.Event) -> None:

@@ -11,17 +11,11 @@ ModelError(model, reason, status, retry_after)
 ├── ContextLengthError               the request is longer than the model's context            permanent
 ├── ContentFilterError               refused by a content filter                               permanent
 ├── AuthenticationError              the key is missing, wrong, or not allowed to do this      permanent
-├── BadRequestError                  the server does not accept the request                    permanent
-├── UnsupportedFeatureError (ValueError)  the model can't do what is asked of it               permanent
-├── UnknownModelError (ValueError)   nothing is known of this model                            permanent
-├── ModelNotFoundError               the server has no such model                              permanent
-├── BudgetExceededError              it would cost more than is allowed                        permanent
-│   └── BudgetHeldError              until requests end that are under way
-├── UnknownPriceError (LookupError)  a limit in money, and no price for the model              permanent
-└── ReplayExhaustedError (ValueError) a ReplayChatCompletionClient has nothing more to say     permanent
+├── BadRequestError (ValueError, TypeError)  the client or the request can't work like this    permanent
+├── ModelNotFoundError (ValueError)  the server has no such model, or nothing is known of it   permanent
+└── BudgetExceededError              it would cost more than is allowed                        permanent
+    └── BudgetHeldError              until requests end that are under way
 ```
-
-`NotAModelClientError` is none of them: it is raised before there is a model (TypeError).
 
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
 `is_outage`: the server, or the way to it, does not work at the moment; the first four of them, and BudgetHeldError. It says
@@ -31,29 +25,13 @@ nothing about the request, which may work once the outage is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import ClassVar
 
-from callboard.errors import did_you_mean
 from callboard.foundation import ActorError
 
 from .types import CreateResult, RequestUsage
-
-
-class NotAModelClientError(ActorError, TypeError):
-    """Something else was given where a model client is needed.
-
-    Attributes:
-        given: what it was.
-    """
-
-    template = (
-        "{given} is no model client: give an object, such as OpenAIChatCompletionClient(model='gpt-4o')"
-    )
-    permanent = True
-
-    given: str
 
 
 class ModelError(ActorError):
@@ -161,46 +139,26 @@ class AuthenticationError(ModelError):
 
     @property
     def ending(self) -> str:
-        """What to do, unless it was not the server that refused: then the reason says it."""
+        """The hint, unless it was not the server that refused: then the reason says what to do."""
         return "" if self.status is None else super().ending
 
 
-class BadRequestError(ModelError):
-    """The server does not accept the request."""
+class BadRequestError(ModelError, ValueError, TypeError):
+    """The client or the request can't work like this: the server does not accept it, or it is not sent at all."""
 
     permanent = True
 
 
-class ModelNotFoundError(ModelError):
-    """The server has no such model."""
+class ModelNotFoundError(ModelError, ValueError):
+    """The server has no such model, or nothing is known of it here."""
 
     permanent = True
     hint = "Check the model's name and the base_url"
 
-
-class UnsupportedFeatureError(ModelError, ValueError):
-    """The model's ModelInfo says that it can't do what is asked of it."""
-
-    permanent = True
-
-
-class UnknownModelError(ModelError, ValueError):
-    """Nothing is known of this model here.
-
-    Attributes:
-        known: the models there are.
-    """
-
-    template = "model_info is required for the model {model!r}, of which nothing is known.{nearest}"
-    permanent = True
-
-    reason: str = "nothing is known of this model"
-    known: Sequence[str] = ()
-
     @property
-    def nearest(self) -> str:
-        """The model that may be meant, as a sentence."""
-        return f" {did_you_mean(self.model, self.known)}" if self.known else ""
+    def ending(self) -> str:
+        """The hint, unless it was not the server that did not know it: then the reason says what to do."""
+        return "" if self.status is None else super().ending
 
 
 class BudgetExceededError(ModelError):
@@ -236,29 +194,6 @@ class BudgetHeldError(BudgetExceededError):
 
     permanent = False
     is_outage = True
-
-
-class UnknownPriceError(ModelError, LookupError):
-    """A limit in money is set, and the price of the model is not known."""
-
-    template = "the price of {model!r} is not known: add it to the prices, or set a limit in tokens"
-    permanent = True
-
-    reason: str = "no price"
-
-
-class ReplayExhaustedError(ModelError, ValueError):
-    """A ReplayChatCompletionClient was asked more often than it has answers.
-
-    Attributes:
-        answers: how many it has.
-    """
-
-    template = "{model}: No more mock responses available: all {answers} were given"
-    permanent = True
-
-    reason: str = "no more answers"
-    answers: int = 0
 
 
 def charged(error: BaseException) -> RequestUsage:

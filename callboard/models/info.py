@@ -9,9 +9,9 @@ from typing import Any, Final, Required
 
 from typing_extensions import TypedDict  # pydantic does not read that of typing before Python 3.12
 
-from callboard.errors import SettingValueError
+from callboard.errors import SettingValueError, did_you_mean
 
-from .errors import UnknownModelError
+from .errors import ModelNotFoundError
 from .types import ModelFamily, RequestUsage
 
 PER: Final = 1_000_000  # tokens that a price is for
@@ -151,7 +151,7 @@ def get_info(model: str) -> ModelInfo:
     """The abilities of a well-known model.
 
     Raises:
-        UnknownModelError: it is not in the table.
+        ModelNotFoundError: it is not in the table.
     """
     return _row_of(model).info
 
@@ -160,7 +160,7 @@ def get_token_limit(model: str) -> int:
     """Tokens that the context of a well-known model has.
 
     Raises:
-        UnknownModelError: it is not in the table.
+        ModelNotFoundError: it is not in the table.
     """
     return _row_of(model).context
 
@@ -168,7 +168,10 @@ def get_token_limit(model: str) -> int:
 def _row_of(model: str) -> KnownModel:
     known = known_model(model)
     if known is None:
-        raise UnknownModelError(model, known=list(KNOWN))
+        nearest = did_you_mean(model, KNOWN)
+        raise ModelNotFoundError(
+            model, f"model_info is required, for nothing is known of this model. {nearest}"
+        )
     return known
 
 

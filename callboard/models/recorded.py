@@ -16,8 +16,8 @@ from callboard.runtime.steps import MOST_TEXT, NumberedStep, is_played, is_taped
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .budget import in_run
-from .cache import pieces_of
-from .errors import BadResponseError, NotAModelClientError
+from .cache import RecordedAnswer
+from .errors import BadRequestError, BadResponseError
 from .types import CreateResult
 
 MESSAGE_DIGITS: Final = 12  # of a message's hash
@@ -36,7 +36,7 @@ def play(request: ModelRequest) -> CreateResult:
 
 
 def note_answer(request: ModelRequest, result: CreateResult) -> None:
-    """Note an answer, if somebody records."""
+    """Note an answer on the tape, if there is one."""
     if is_taped():
         note("model", described(request), result.model_dump(mode="json"))
 
@@ -132,10 +132,8 @@ class RecordedChatCompletionClient(
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
         note_answer(request, result)
-        if not has_piece:
-            for piece in pieces_of(result):
-                yield piece
-        yield result
+        for again in [result] if has_piece else RecordedAnswer(result=result).items():
+            yield again
 
     async def _drain(self, request: ModelRequest, pieces: asyncio.Queue[str | None]) -> CreateResult:
         async with aclosing(_items(request, self.client)) as items:
@@ -161,18 +159,19 @@ def recorded(client: ChatCompletionClient) -> ChatCompletionClient:
     """The client whose answers are recorded inside a handler of the bus; elsewhere it is as without.
 
     Raises:
-        NotAModelClientError: It is no client, such as the name of a model (a TypeError).
+        BadRequestError: It is no client, such as the name of a model (a TypeError).
     """
     if isinstance(client, RecordedChatCompletionClient):
         return client
     if isinstance(client, type) or not hasattr(client, "create"):
-        raise NotAModelClientError(repr(client))
+        advice = "give an object, such as OpenAIChatCompletionClient(model='gpt-4o')"
+        raise BadRequestError(repr(client), f"it is no model client: {advice}")
     # guard: what a model answers an agent or a team is recorded before it is used
     return RecordedChatCompletionClient(client)
 
 
 def unrecorded(client: ChatCompletionClient) -> ChatCompletionClient:
-    """The client that was given, for a config: whoever is made of it records the answers again."""
+    """The client that was given, for a config: an agent that is made of it records the answers again."""
     return client.client if isinstance(client, RecordedChatCompletionClient) else client
 
 
@@ -181,10 +180,8 @@ async def _items(
 ) -> AsyncGenerator[str | CreateResult, None]:
     """The stream of a client, metered in a run; or the recorded answer."""
     if is_played():
-        result = play(request)
-        for piece in pieces_of(result):
-            yield piece
-        yield result
+        for again in RecordedAnswer(result=play(request)).items():
+            yield again
         return
     async with aclosing(request.create_stream(in_run(client))) as items:
         async for item in items:

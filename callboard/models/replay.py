@@ -22,7 +22,7 @@ from callboard.memory.llm_messages import (
 )
 
 from .base import ModelRequest, RequestClient, Tools
-from .errors import ReplayExhaustedError
+from .errors import BadRequestError
 from .info import ModelInfo, validate_model_info
 from .types import CreateResult, ModelFamily, RequestUsage
 
@@ -102,7 +102,7 @@ class ReplayChatCompletionClient(RequestClient, Component[ReplayChatCompletionCl
     Args:
         chat_completions: the answers, see Answer.
         model_info: the abilities of the model; default: all.
-        default: the answer when the script is at its end; None: ReplayExhaustedError, which is a ValueError as in AutoGen.
+        default: the answer when the script is at its end; None: BadRequestError, which is a ValueError as in AutoGen.
         model: the model's name.
     """
 
@@ -183,7 +183,8 @@ class ReplayChatCompletionClient(RequestClient, Component[ReplayChatCompletionCl
             self._position += 1
             return self.chat_completions[self._position - 1]
         if self._default is None:
-            raise ReplayExhaustedError(self._model, answers=len(self.chat_completions))
+            number = len(self.chat_completions)
+            raise BadRequestError(self._model, f"No more mock responses available: all {number} were given")
         return self._default
 
     def _result(self, request: ModelRequest, answer: Resolved, text: str) -> CreateResult:
@@ -241,13 +242,13 @@ class ReplayChatCompletionClient(RequestClient, Component[ReplayChatCompletionCl
 async def _resolved(answer: Answer, messages: Sequence[LLMMessage]) -> Resolved:
     """The answer after its delays and functions. An error is raised."""
     while True:
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, str | CreateResult | Streamed):
+            return answer
         if isinstance(answer, Delayed):
             await asyncio.sleep(answer.seconds)
             answer = answer.answer
-        elif isinstance(answer, Exception):
-            raise answer
-        elif isinstance(answer, str | CreateResult | Streamed):
-            return answer
         elif callable(answer):
             made = answer(messages)
             answer = await made if inspect.isawaitable(made) else made

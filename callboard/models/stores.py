@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.store import RedisStore
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 from callboard.foundation.component import Component, ComponentBase
 from callboard.runtime.execution import current
 
@@ -55,8 +55,8 @@ Limit: TypeAlias = tuple[str, str, float]
 Refusal: TypeAlias = tuple[str, str, float, float]
 
 
-class Store(Protocol):
-    """Values and tables by name, each with a lifetime. `callboard.broker.redis.store.RedisStore` is one."""
+class AnswerStore(Protocol):
+    """Values by name, each with a lifetime: all that a cache needs."""
 
     async def get(self, name: str) -> bytes | None:
         """The value of a name; None: there is none."""
@@ -65,6 +65,10 @@ class Store(Protocol):
     async def set(self, name: str, value: bytes, seconds: float) -> None:
         """Keep a value for so long."""
         ...
+
+
+class Store(AnswerStore, Protocol):
+    """Values and tables by name, each with a lifetime. `callboard.broker.redis.store.RedisStore` is one."""
 
     async def table(self, name: str) -> Mapping[str, bytes]:
         """The fields of a table."""
@@ -90,7 +94,7 @@ class Store(Protocol):
         Atomic, so that of two requests at once neither overlooks the other, and safe to repeat.
 
         Args:
-            hold_id: names it, see holds.py: what another worker set aside for the same message before is given back.
+            hold_id: names it, see `new_hold_id`: what another worker set aside for the same message before is given back.
             scopes: such as "total" and "run:42"; the tables `usage:<scope>` and `held:<scope>` belong to them.
             amounts: "tokens" and "usd"; -1 USD: the price is not known, and no limit in money covers it.
             limits: scope, "tokens" or "usd", and the most; those that a scope carries itself count as well.
@@ -131,7 +135,7 @@ class _Named:
     table: dict[str, bytes] = field(default_factory=dict)
 
 
-class InMemoryStore:
+class LocalStore:
     """A store in this process, for one process and for tests. The name that was used longest ago goes first.
 
     No method awaits anything, so each runs as a whole: of two tasks that add to one number, none overwrites the sum of
@@ -253,7 +257,7 @@ class RuntimeStoreConfig(BaseModel):
 class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
     """The store on the server whose message is being handled, so that nothing has to be set up.
 
-    For clients that are made before there is a runtime. Every method raises OutsideContextError outside a handler.
+    For clients that are made before there is a runtime. Every method raises MisuseError outside a handler.
     """
 
     component_type = "cache_store"
@@ -312,5 +316,5 @@ def is_of_handler(store: Store) -> bool:
 def _of_handler() -> RedisStore:
     execution = current.get()
     if execution is None or not isinstance(execution.owner, RedisTransport):
-        raise OutsideContextError("RuntimeStore", "a message handler")
+        raise MisuseError("RuntimeStore must be called within a message handler.")
     return RedisStore(execution.owner.admin)

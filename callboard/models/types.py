@@ -240,7 +240,7 @@ class Spent:
 
     @property
     def amounts(self) -> dict[str, float]:
-        """What is not nothing, by the name of its field."""
+        """The amounts that are not zero, by the names of their fields."""
         return {spec.name: amount for spec in fields(self) if (amount := getattr(self, spec.name))}
 
     @classmethod
@@ -254,7 +254,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class UsagePart:
-    """What one agent used of one model.
+    """Usage of one model by one agent.
 
     Attributes:
         agent: type of the agent, such as "poets.writer"; of a team's manager, whose model chooses speakers, the team's name;
@@ -270,7 +270,7 @@ class UsagePart:
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What a run has used until now; requests under way are not in it.
+    """Usage of a run until now; requests under way are not in it.
 
     Attributes:
         total: all of it.

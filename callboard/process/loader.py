@@ -9,8 +9,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from callboard.errors import did_you_mean
-from callboard.foundation import ActorError
+from callboard.errors import DeclarationError, did_you_mean
 from callboard.foundation.texts import is_users
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ OWN_PACKAGE = "callboard"
 DEFAULT_NAME = "app"
 
 
-class LoadingError(ActorError):
-    """`module:app` does not lead to an App; the text says what to write instead."""
-
-    template = "{text}"
-
-    text: str
-
-
 def load_app(target: str, folder: Path | None = None) -> App:
     """Imports the App that `target` names.
 
@@ -39,14 +30,14 @@ def load_app(target: str, folder: Path | None = None) -> App:
         folder: The folder in which modules are looked for first, as `python -m` does; None: the current one.
 
     Raises:
-        LoadingError: There is no such module or App, or importing the module fails; its text says what to do.
+        DeclarationError: There is no such module or App, or importing the module fails; its text says what to do.
     """
     module_name, name = split_target(target)
     module = import_module(module_name, folder or Path.cwd())
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise LoadingError(f"the module {module_name!r} has no {name!r}{_advice(module, name)}")
+            raise DeclarationError(f"the module {module_name!r} has no {name!r}{_advice(module, name)}")
         found = getattr(found, part)
     if not _is_app(found):
         apps = _apps_in(module)
@@ -54,7 +45,7 @@ def load_app(target: str, folder: Path | None = None) -> App:
         what = (
             f"the class {found.__name__}" if isinstance(found, type) else f"of class {type(found).__name__}"
         )
-        raise LoadingError(f"{module_name}:{name} is {what}, not App; {advice}")
+        raise DeclarationError(f"{module_name}:{name} is {what}, not App; {advice}")
     app: App = found
     return app
 
@@ -63,7 +54,7 @@ def split_target(target: str) -> tuple[str, str]:
     """The module and the name in it.
 
     Raises:
-        LoadingError: It does not have the form `module:app`.
+        DeclarationError: It does not have the form `module:app`.
     """
     module, colon, name = target.partition(":")
     if module.endswith(".py") or "/" in module or "\\" in module:
@@ -82,7 +73,7 @@ def import_module(name: str, folder: Path) -> ModuleType:
     """Imports a module, which is looked for in `folder` first.
 
     Raises:
-        LoadingError: There is no such module, or importing it fails; its text says what to do.
+        DeclarationError: There is no such module, or importing it fails; its text says what to do.
     """
     if name == OWN_PACKAGE:
         raise _bad_target(name, f"that is our own package; give the file {name}.py another name")
@@ -96,7 +87,7 @@ def import_module(name: str, folder: Path) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             nearby = _modules_in(folder)
             advice = did_you_mean(name, nearby) if nearby else "There are no Python files in it."
-            raise LoadingError(
+            raise DeclarationError(
                 f"there is no module {name!r} in {entry} or among the installed packages. {advice}"
             ) from error
         raise _failed(name, f"{error}", _place_of(error)) from error
@@ -104,12 +95,14 @@ def import_module(name: str, folder: Path) -> ModuleType:
         raise _failed(name, f"{type(error).__name__}: {error}", _place_of(error)) from error
 
 
-def _bad_target(target: str, reason: str) -> LoadingError:
-    return LoadingError(f"{target!r} does not name an app: {reason}")
+def _bad_target(target: str, reason: str) -> DeclarationError:
+    return DeclarationError(f"{target!r} does not name an app: {reason}")
 
 
-def _failed(module: str, error: str, where: str) -> LoadingError:
-    return LoadingError(f"the module {module!r} can't be imported: {error}{f' at {where}' if where else ''}")
+def _failed(module: str, error: str, where: str) -> DeclarationError:
+    return DeclarationError(
+        f"the module {module!r} can't be imported: {error}{f' at {where}' if where else ''}"
+    )
 
 
 def _advice(module: ModuleType, name: str) -> str:

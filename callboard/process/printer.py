@@ -1,7 +1,7 @@
 """Printing that never holds up its caller.
 
 A process that keeps others running, or handles messages, must be able to stop although its terminal was closed or
-nobody reads the pipe that it writes to. A plain print would raise there, or wait for ever, and with it the event loop
+no process reads the pipe that it writes to. A plain print would raise there, or wait for ever, and with it the event loop
 that was to see the signal. Here a thread does the writing, and the rest of the process only hands over what to write.
 """
 
@@ -34,7 +34,7 @@ class Outlet:
 
     Attributes:
         is_closed: The reader is gone: a write failed, and nothing is written any more.
-        is_stuck: Somebody waited in vain, and nothing was written since.
+        is_stuck: A printing thread waited in vain, and nothing was written since.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -95,7 +95,7 @@ class Outlet:
                 self._note_written(pieces, problem)
 
     def _next(self) -> tuple[bytes, int]:
-        """What is to be written now, and how many pieces it has."""
+        """The bytes to be written now, and how many pieces they are."""
         if self._left_out:
             told = (
                 b"callboard: %d pieces of output were left out: nobody read them, or there was no room\n"
@@ -131,7 +131,7 @@ class Outlet:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # somebody set the descriptor, which we share, to be like this
+            except BlockingIOError:  # another process set the descriptor, which we share, to be like this
                 threading.Event().wait(0.01)
 
 
@@ -168,9 +168,9 @@ class _Bytes(io.BufferedIOBase):
 def unhindered() -> Iterator[None]:
     """Within it, printing and logging to stdout and stderr never wait for a reader, and never fail for want of one.
 
-    What nobody reads is kept up to `MOST_WAITING` bytes, or one text that is longer; then lines are left out, and their
-    number is told as soon as somebody reads again. So it is with what comes while a disk is full. Once the reader is gone,
-    they are dropped. The rest is written within `LAST_WORDS` seconds at the end, if somebody reads it.
+    Unread output is kept up to `MOST_WAITING` bytes, or one text that is longer; then lines are left out, and their
+    number is told as soon as it is read again. So it is with what comes while a disk is full. Once the reader is gone,
+    they are dropped. The rest is written within `LAST_WORDS` seconds at the end, if it is read.
     """
     outlets: dict[tuple[int, int], Outlet] = {}
     before = sys.stdout, sys.stderr

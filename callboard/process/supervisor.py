@@ -16,47 +16,13 @@ from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
-from callboard.foundation import ActorError
 
-from .worker import RECYCLED, UNFIT
+from .worker import RECYCLED, UNFIT, WorkerProcessError
 
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
 KILL_MARGIN = 5.0  # seconds a process gets beyond the grace period before it is killed
 
 State = Literal["new", "running", "waiting", "draining", "ended"]
-
-
-class GaveUpError(ActorError):
-    """A process died more often than the policy allows.
-
-    Attributes:
-        name: Of the process.
-        restarts: How often it was started again.
-        ending: How it died the last time.
-    """
-
-    template = "{name} {ending} after it was restarted {times}: giving up, its output says why"
-
-    name: str
-    restarts: int
-    ending: str
-
-    @property
-    def times(self) -> str:
-        """The number of restarts in words."""
-        return "once" if self.restarts == 1 else f"{self.restarts} times"
-
-
-class UnfitError(ActorError):
-    """A process ended by an error that would end it again.
-
-    Attributes:
-        name: Of the process.
-    """
-
-    template = "{name} can't work here, its output says why; to start it again would not help"
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +114,7 @@ class Child:
 
     @property
     def workers(self) -> str:
-        """What the names of its workers begin with, and of no other process's."""
+        """The beginning of the names of its workers, and of no other process's."""
         return f"{process_name(self.pid, self.token)}:"
 
     def has(self, worker: str) -> bool:
@@ -290,7 +256,7 @@ class Supervisor:
             self._signal(child, signal.SIGKILL)
 
     def server_is_away(self) -> None:
-        """The server does not answer: nobody can tell who is frozen. When it is back, workers need some time."""
+        """The server does not answer: which worker is frozen can't be told. When it is back, workers need some time."""
         self._lenient_until = asyncio.get_running_loop().time() + self._patience_after_loss
         for child in self.children:
             child.watch.forgive()
@@ -299,8 +265,7 @@ class Supervisor:
         """Starts the processes and returns when all have ended after `stop`.
 
         Raises:
-            GaveUpError: One died too often; the others were drained.
-            UnfitError: One would always end so; the others were drained.
+            WorkerProcessError: One died too often, or would always end so; the others were drained.
         """
         # `held` is not inheritable, so no child has a copy of the writing end: closing it here, or dying, is end of file
         # for all of them.
@@ -339,7 +304,10 @@ class Supervisor:
                 continue
             if code == UNFIT:
                 child.state = "ended"
-                raise UnfitError(child.plan.name)
+                raise WorkerProcessError(
+                    f"{child.plan.name} can't work here, its output says why; to start it again would not help",
+                    True,
+                )
             child.deaths += 1
             child.restarts = 1 if lived >= self._policy.healthy_after else child.restarts + 1
             await self._pause(child, describe_exit(code))
@@ -399,7 +367,10 @@ class Supervisor:
         pause = self._policy.pause(child.restarts)
         if pause is None:
             child.state = "ended"
-            raise GaveUpError(child.plan.name, child.restarts - 1, ending)
+            often = "once" if child.restarts == 2 else f"{child.restarts - 1} times"
+            raise WorkerProcessError(
+                f"{child.plan.name} {ending} after it was restarted {often}: giving up, its output says why"
+            )
         child.state = "waiting"
         # Waits for what may come, not only for the time: a supervisor that stops during a long pause ends at once.
         self._listener.notice(f"{child.plan.name} {ending}, starts again in {pause:g} s")
@@ -558,10 +529,11 @@ TRIAL_TIMEOUT = 60.0  # seconds that importing the app may take
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
 TRIAL = """
 import sys
-from callboard.process.loader import LoadingError, load_app
+from callboard.errors import DeclarationError
+from callboard.process.loader import load_app
 try:
     print("\\n" + " ".join(one.type for one in load_app(sys.argv[1]).declarations))
-except LoadingError as error:
+except DeclarationError as error:
     sys.exit(" ".join(str(error).split()))
 """
 

@@ -34,21 +34,26 @@ UNFIT = 78
 """Exit status of a worker that would meet the same error again: it lacks rights, or `max_memory` is too low to begin."""
 
 
-class MaxMemoryTooLowError(ActorError):
-    """A worker takes more memory than it may before it handles its first message.
+class WorkerProcessError(ActorError):
+    """A worker process can't work, or died more often than it is started again.
 
     Attributes:
-        limit: `max_memory`, bytes.
-        resident: the memory that it takes, bytes.
+        text: Which, and what to do.
+        is_unfit: Whether to start it again would not help, see UNFIT.
     """
 
-    limit: int
-    resident: int
+    template = "{text}"
 
-    def __str__(self) -> str:
-        return (
-            f"this worker takes {_megabytes(self.resident)} before its first message and may take "
-            f"{_megabytes(self.limit)}: raise max_memory"
+    text: str
+    is_unfit: bool = False
+
+    @classmethod
+    def of_memory(cls, limit: int, resident: int) -> WorkerProcessError:
+        """A worker takes more memory than it may before it handles its first message; both in bytes."""
+        takes, may_take = _megabytes(resident), _megabytes(limit)
+        return cls(
+            f"this worker takes {takes} before its first message and may take {may_take}: raise max_memory",
+            True,
         )
 
 
@@ -156,7 +161,7 @@ async def run_worker(
 
     Raises:
         BrokerError: The server can't be reached, or does not fit.
-        MaxMemoryTooLowError: It passes `max_memory` before its first message.
+        WorkerProcessError: It passes `max_memory` before its first message.
     """
     stop = StopRequest(last_resort=True)
     with stop.on_signals(), stop.on_end_of_file(watch):
@@ -183,7 +188,7 @@ async def _work(runtime: RedisAgentRuntime, announce: Callable[[str], None]) -> 
     await runtime.ready()
     settings = runtime.settings
     if 0 < settings.max_memory <= (resident := resident_bytes()):
-        raise MaxMemoryTooLowError(settings.max_memory, resident)
+        raise WorkerProcessError.of_memory(settings.max_memory, resident)
     announce(f"works as {runtime.worker}")
     pause = LOOK_AT_LIMITS_EVERY if settings.max_memory or settings.max_messages else LOOK_EVERY
     while True:

@@ -8,17 +8,13 @@ from .action import (
 )
 from .environment import Environment as Environment, Team as Team
 from .errors import (
-    DuplicateRoleError as DuplicateRoleError,
     EnvironmentStateError as EnvironmentStateError,
     HopLimitError as HopLimitError,
     MessageDataError as MessageDataError,
-    NoEnvironmentError as NoEnvironmentError,
     NoMoneyException as NoMoneyException,
-    ReactModeError as ReactModeError,
     RoleDeclarationError as RoleDeclarationError,
     RoleFailedError as RoleFailedError,
     RolesError as RolesError,
-    UnknownContentError as UnknownContentError,
     UnknownRoleError as UnknownRoleError,
 )
 from .message import (

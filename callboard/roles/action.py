@@ -33,7 +33,7 @@ class Answering(Protocol):
 
 
 class Person:
-    """A person in the place of a model: the question is kept in the server until somebody answers, see `runtime.inputs`.
+    """A person in the place of a model: the question is kept in the server until a person answers, see `runtime.inputs`.
 
     Meanwhile the role holds no process; with the answer its act runs again from its start.
     """
@@ -87,7 +87,7 @@ class LLM:
 
 
 class CostManager:
-    """What was spent, as the server had it when the environment looked last: behind every `run`.
+    """Costs, as the server had them when the environment looked last: behind every `run`.
 
     Attributes:
         spent: Requests, tokens and USD.
@@ -124,7 +124,7 @@ class CostManager:
 
 
 class Context:
-    """What the roles of an environment share. It reads no file and asks nobody.
+    """Objects that the roles of an environment share. It reads no file and asks no person.
 
     Args:
         model_client: The language model; needed where something asks one.
@@ -162,7 +162,7 @@ class Context:
         return self._llm
 
     def check_price(self) -> None:
-        """Refuse a budget where nobody could say what a request costs.
+        """Refuse a budget where the cost of a request is not known.
 
         Raises:
             RoleDeclarationError: There is a model, and no price of it (a ValueError).
@@ -260,7 +260,7 @@ class Action(BaseModel):
 
 
 class UserRequirement(Action):
-    """What users want: the cause of a message that names none."""
+    """A wish of a user: the cause of a message that names none."""
 
 
 class ActionOutput:

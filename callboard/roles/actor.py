@@ -5,50 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from callboard.agents.base import copy_of
 from callboard.broker import BrokerSettings
-from callboard.broker.subscriptions import Subscription, TypeSubscription
-from callboard.core.agent import BaseAgent
+from callboard.broker.subscriptions import TypeSubscription
 from callboard.core.context import MessageContext
-from callboard.core.declaration import AgentClass, AgentSettings
+from callboard.core.declaration import AgentSettings
 from callboard.core.handlers import RoutedAgent, event
 from callboard.core.state import Log
 from callboard.runtime.runtime import RedisAgentRuntime
 
-from .message import MESSAGE_ROUTE_TO_NONE, Memory, Message, Part, plain_message, topic_of
+from .errors import RoleDeclarationError, UnknownRoleError
+from .message import (
+    MESSAGE_ROUTE_TO_NONE,
+    MESSAGE_ROUTES,
+    Memory,
+    Message,
+    Part,
+    plain_message,
+    topic_of,
+)
 from .role import Role
-from .routing import Routing, check_hops, merged, rounds_of, say_all
+from .routing import Routing, check_hops, merged, name_is_taken, rounds_of, say_all
 
-
-class ActingRole(Protocol):
-    """A role, as far as an act needs it."""
-
-    @property
-    def agent_type(self) -> str:
-        """Its name on the bus."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """What its messages name as their sender."""
-        ...
-
-    def cause(self) -> str:
-        """The action that is under way; "" when there is none."""
-        ...
+if TYPE_CHECKING:
+    from callboard.app import App
 
 
 class Acting:
-    """What leaves with the commit of one act.
+    """Messages that leave with the commit of one act.
 
     Args:
         role: Who acts.
@@ -56,7 +49,7 @@ class Acting:
         subtask: The part of the work that it works on.
     """
 
-    def __init__(self, role: ActingRole, news: Sequence[Message], subtask: tuple[Part, ...]) -> None:
+    def __init__(self, role: Role, news: Sequence[Message], subtask: tuple[Part, ...]) -> None:
         self._role = role
         self._news = news
         self._subtask = subtask
@@ -136,7 +129,7 @@ def dump_fields(role: Role) -> dict[str, JsonValue]:
             data = to_jsonable_python(value)
         except PydanticSerializationError:
             continue  # a connection, a function: it belongs to the process
-        # Of a field without a declared type nobody knows what the data were.
+        # Without a declared type of the field it is not known what the data were.
         if name in type(role).model_fields or data == value:
             found[name] = data
     return found
@@ -163,25 +156,77 @@ def _own(role: BaseModel) -> dict[str, object]:
     return {**declared, **(role.__pydantic_extra__ or {})}
 
 
-class ActorSurroundings(Protocol):
-    """The environment, as far as its actors need it."""
+class Cast:
+    """Roles by name, who gets what among them, and whether anything has happened to them in this process.
+
+    Args:
+        max_hops: How many acts may follow one from the other.
+
+    Attributes:
+        max_hops: See above.
+        changes: How often something happened: what was known of their being idle before is over.
+    """
+
+    def __init__(self, max_hops: int) -> None:
+        self.max_hops = max_hops
+        self.changes = 0
+        self._roles: dict[str, Role] = {}
+        self._routing: Routing | None = None
+
+    def elsewhere(self) -> Cast:
+        """The same roles, in another project."""
+        cast = Cast(self.max_hops)
+        cast._roles = self._roles
+        return cast
+
+    def stir(self) -> None:
+        """Note that something happens."""
+        self.changes += 1
+
+    def add(self, role: Role) -> None:
+        """Add a role.
+
+        Raises:
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
+        """
+        if role.name in MESSAGE_ROUTES:
+            raise RoleDeclarationError(
+                "a role",
+                f"can't be called {role.name!r}: that name stands for all roles, none, or the sender",
+            )
+        # guard: no role takes the place of another
+        if role.agent_type in self._roles:
+            raise name_is_taken(role.agent_type)
+        self._roles[role.agent_type] = role
+        self._routing = None
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles, by their names on the bus."""
+        return self._roles
+
+    def called(self, name: str) -> Role:
+        """One of them, by a name that it has in `send_to`.
+
+        Raises:
+            UnknownRoleError: There is none (a LookupError).
+        """
+        found = self.routing.type_called(name)
+        if not found:
+            raise UnknownRoleError(name, tuple(self._roles))
+        return self._roles[found]
 
     @property
     def routing(self) -> Routing:
         """Who gets what."""
-        ...
-
-    @property
-    def max_hops(self) -> int:
-        """How many acts may follow one from the other."""
-        ...
-
-    def stir(self) -> None:
-        """Something happens: what was known of its being idle is over."""
+        if self._routing is None:
+            self._routing = Routing(role.post for role in self._roles.values())
+        return self._routing
 
 
 class RoleState(BaseModel):
-    """What one agent of a role keeps.
+    """State of one agent of a role.
 
     Attributes:
         memory: `rc.memory`.
@@ -198,13 +243,13 @@ class RoleActor(RoutedAgent[RoleState]):
     """One agent of a role, for one subtask.
 
     Args:
-        surroundings: The environment.
+        cast: The roles of its environment.
         role: The role; the agent works with a copy.
     """
 
-    def __init__(self, surroundings: ActorSurroundings, role: Role) -> None:
+    def __init__(self, cast: Cast, role: Role) -> None:
         super().__init__(role.desc or role.goal or role.profile or type(role).__name__)
-        self._surroundings = surroundings
+        self._cast = cast
         self._role = copy_of(role)
         self._fields = dump_fields(self._role)
         self._memory: Memory | None = None
@@ -212,8 +257,8 @@ class RoleActor(RoutedAgent[RoleState]):
     @event
     async def on_news(self, message: Message, ctx: MessageContext) -> None:
         """Answer to a message, and say what follows from it, in one commit."""
-        self._surroundings.stir()
-        post = self._surroundings.routing[self.type]
+        self._cast.stir()
+        post = self._cast.routing[self.type]
         if not post.may_act(message) or self._has_answered(message):
             return
         news = self._complete(message)
@@ -227,23 +272,27 @@ class RoleActor(RoutedAgent[RoleState]):
         # What it said is checked here, so that nothing leaves when a part of it can't.
         messages = acting.messages()
         for one in messages:
-            self._surroundings.routing.check(one)
-        await say_all(self.runtime, self._surroundings.routing, messages, self.id)
+            self._cast.routing.check(one)
+        await say_all(self.runtime, self._cast.routing, messages, self.id)
         fields = dump_fields(role)
         if fields != self.state.fields:
             self.state.fields = fields
-        self._surroundings.stir()
+        self._cast.stir()
 
     def _has_answered(self, message: Message) -> bool:
-        """Whether a message of somebody else came before, by another way: to all and by name, for example."""
+        """Whether a message of another role came before, by another way: to all and by name, for example."""
         self._memory = self._memory or Memory(self.state.memory)
+        # A message to all that also names this role comes twice, in either order. The second delivery is another entry,
+        # so the bus does not know it for a repeat: without this look the work would be done, paid and said twice.
         # guard: a message is answered to once
         return message in self._memory and message.sent_from != self._role.address
 
     def _prepared(self, news: list[Message]) -> Role:
         """The role as the last commit left it, and how often it has acted before."""
         role, acts = self._role, merged(news)
-        check_hops(acts, self._surroundings.max_hops, self.type)
+        check_hops(acts, self._cast.max_hops, self.type)
+        # An attempt that raised, or whose commit a newer owner fenced off, has changed the object all the same. The
+        # next one in this process would begin with these fields, and commit what never happened.
         # guard: what a failed attempt left in the role is gone
         load_fields(role, self.state.fields or self._fields)
         role.rc.memory = self._memory or Memory(self.state.memory)
@@ -251,12 +300,14 @@ class RoleActor(RoutedAgent[RoleState]):
         return role
 
     def _complete(self, message: Message) -> list[Message]:
-        """What is answered to now: the message, or all that are heard together; nothing as long as some are missing."""
+        """The messages to answer now: this one, or all that are heard together; none as long as some are missing."""
         if message.cause_by not in self._role.rc.joined or not message.subtask:
             return [message]
         waiting, group = self.state.waiting, self._group_of(message)
         together = {one.subtask[-1].number: one for one in waiting if self._group_of(one) == group}
         together[message.subtask[-1].number] = message
+        # The subtasks end in any order, in processes of their own, and each comes as a delivery of its own. The actor
+        # takes one at a time, so exactly one delivery finds the set complete; the others leave theirs in the state.
         # guard: what is heard together is heard when all of it is there
         if len(together) < message.subtask[-1].of:
             waiting.append(message)
@@ -267,26 +318,9 @@ class RoleActor(RoutedAgent[RoleState]):
         return [together[number] for number in sorted(together)]
 
     def _group_of(self, message: Message) -> tuple[str, str, int]:
-        """What goes together: the same split, the same action, the same round of who did it."""
-        sender = self._surroundings.routing.type_called(message.sent_from)
+        """The key of messages that go together: the same split, action, and round of the role that acted."""
+        sender = self._cast.routing.type_called(message.sent_from)
         return message.subtask[-1].split, message.cause_by, message.acts.get(sender, 0)
-
-
-class RoleRegistry(Protocol):
-    """An App, as far as an environment needs it."""
-
-    def register(
-        self,
-        type: str,
-        factory: Callable[[], BaseAgent],
-        *,
-        expected_class: AgentClass,
-        subscriptions: Iterable[str | Subscription] = (),
-        processes: int = 1,
-        settings: AgentSettings | None = None,
-    ) -> object:
-        """Declare an agent type."""
-        ...
 
 
 def topics_of(role: Role) -> list[str]:
@@ -296,17 +330,16 @@ def topics_of(role: Role) -> list[str]:
 
 
 def declare_roles(
-    app: RoleRegistry,
-    surroundings: ActorSurroundings,
-    roles: Iterable[Role],
+    app: App,
+    cast: Cast,
     processes: Mapping[str, int],
     settings: AgentSettings,
 ) -> None:
     """Declare the agent types of roles in an App."""
-    for role in roles:
+    for role in cast.roles.values():
         app.register(
             role.agent_type,
-            partial(RoleActor, surroundings, role),
+            partial(RoleActor, cast, role),
             expected_class=RoleActor,
             subscriptions=topics_of(role),
             processes=processes.get(role.agent_type, 1),
@@ -314,11 +347,11 @@ def declare_roles(
         )
 
 
-async def register_role(runtime: RedisAgentRuntime, surroundings: ActorSurroundings, role: Role) -> None:
+async def register_role(runtime: RedisAgentRuntime, cast: Cast, role: Role) -> None:
     """Register the agent type of a role with a runtime."""
     runtime.add_message_types([Message])
     name = role.agent_type
-    await runtime.register_factory(name, partial(RoleActor, surroundings, role), expected_class=RoleActor)
+    await runtime.register_factory(name, partial(RoleActor, cast, role), expected_class=RoleActor)
     for topic in topics_of(role):
         await runtime.add_subscription(TypeSubscription(topic, name))
 
@@ -335,6 +368,13 @@ class OwnRuntime:
     def __init__(self, url: str | None, namespace: str | None, settings: BrokerSettings | None) -> None:
         self.runtime = RedisAgentRuntime(url, namespace=namespace, settings=settings)
         self._keeping: asyncio.Task[None] | None = None
+        self._hosted: set[str] = set()
+
+    async def host(self, cast: Cast) -> None:
+        """Register the roles that it does not host yet."""
+        for name in cast.roles.keys() - self._hosted:
+            await register_role(self.runtime, cast, cast.roles[name])
+            self._hosted.add(name)
 
     async def start(self) -> None:
         """Connect, and begin to work."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.redis.operations.deadletters import (
@@ -23,93 +23,26 @@ from callboard.runtime.execution import usage_run
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from .action import Context, CostManager
-from .actor import OwnRuntime, RoleRegistry, acting_now, declare_roles, register_role
-from .errors import (
-    DuplicateRoleError,
-    EnvironmentStateError,
-    NoMoneyException,
-    RoleDeclarationError,
-    RoleFailedError,
-    UnknownRoleError,
-)
+from .actor import Cast, OwnRuntime, acting_now, declare_roles
+from .errors import EnvironmentStateError, NoMoneyException, RoleDeclarationError, RoleFailedError
 from .message import (
     MESSAGE_ROUTE_TO_ALL,
     MESSAGE_ROUTE_TO_NONE,
-    MESSAGE_ROUTES,
     Memory,
     Message,
     plain_message,
 )
 from .role import Role
-from .routing import SEPARATOR, Rounds, Routing, bring_in, check_count, is_amount, project_of
+from .routing import SEPARATOR, Rounds, bring_in, check_count, is_amount, project_of
 
-
-class Cast:
-    """Roles by name."""
-
-    def __init__(self) -> None:
-        self._roles: dict[str, Role] = {}
-        self._routing: Routing | None = None
-
-    def add_role(self, role: Role) -> None:
-        """Add a role.
-
-        Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
-        """
-        if role.name in MESSAGE_ROUTES:
-            raise RoleDeclarationError(
-                "a role", f"can't be called {role.name!r}: to that name everybody listens, or nobody"
-            )
-        # guard: no role takes the place of another
-        if role.agent_type in self._roles:
-            raise DuplicateRoleError(role.agent_type)
-        self._roles[role.agent_type] = role
-        self._routing = None
-
-    def add_roles(self, roles: Iterable[Role]) -> None:
-        """Add several; see `add_role`."""
-        for role in roles:
-            self.add_role(role)
-
-    @property
-    def roles(self) -> Mapping[str, Role]:
-        """The roles by name."""
-        return dict(self._roles)
-
-    def get_roles(self) -> dict[str, Role]:
-        """The roles by name."""
-        return dict(self._roles)
-
-    def get_role(self, name: str) -> Role:
-        """One of them, by a name that it has in `send_to`.
-
-        Raises:
-            UnknownRoleError: There is none (a LookupError).
-        """
-        found = self.routing.type_called(name)
-        if not found:
-            raise UnknownRoleError(name, tuple(self._roles))
-        return self._roles[found]
-
-    def role_names(self) -> list[str]:
-        """What the roles are called."""
-        return list(self._roles)
-
-    @property
-    def routing(self) -> Routing:
-        """Who gets what."""
-        if self._routing is None:
-            self._routing = Routing(role.post for role in self._roles.values())
-        return self._routing
-
+if TYPE_CHECKING:
+    from callboard.app import App
 
 NO_MONEY: Final = NoMoneyException.__name__
 
 
-class Looking:
-    """Reads along with one project.
+class Project:
+    """One project on the server: what was said in it, what it costs, and what was given up.
 
     Args:
         runtime: The connection.
@@ -126,8 +59,8 @@ class Looking:
 
     async def read_history(self) -> None:
         """Add what was said since the last time."""
-        reading = self._runtime.read_run(self._project, after=self._number, live=False)
-        async for entry in reading:
+        entries = self._runtime.read_run(self._project, after=self._number, live=False)
+        async for entry in entries:
             self._number = entry.number
             if isinstance(entry.event, Message):
                 self._history.add(entry.event)
@@ -149,7 +82,7 @@ class Looking:
         await self._ledger.limit(f"run:{self._project}", usd=usd)
 
     async def pass_over_old_letters(self, agent_types: Iterable[str]) -> None:
-        """What was given up until now is known."""
+        """Know the letters of until now."""
         for agent_type in agent_types:
             for letter in await list_letters(self._runtime.transport, agent_type, 1):
                 self._newest[agent_type] = letter.id
@@ -191,6 +124,14 @@ class Looking:
             count += len(done.done)
         return count
 
+    async def reset(self, agent_types: Iterable[str]) -> None:
+        """Forget what the roles remember, and what was said."""
+        for agent_type in agent_types:
+            for key in await self._runtime.transport.stored_keys(agent_type):
+                if project_of(key) == self._project:
+                    await self._runtime.control.reset(AgentId(agent_type, key))
+        await self._runtime.delete_run(self._project)
+
     async def _new_letters(self, agent_types: Iterable[str]) -> list[DeadLetterRecord]:
         new: list[DeadLetterRecord] = []
         for agent_type in agent_types:
@@ -219,7 +160,7 @@ PAUSE = 0.1  # seconds between two looks at whether a person has answered
 AT_ONCE = 100  # messages from outside that are sent together
 
 
-class Environment(Cast):
+class Environment:
     """Roles that hear each other.
 
     ```python
@@ -246,7 +187,8 @@ class Environment(Cast):
         max_hops: How many acts may follow one from the other; then the message is given up.
 
     Attributes:
-        context, desc, project, max_hops: See above.
+        context, desc, project: See above.
+        cast: Its roles, and who gets what among them.
         history: What was said in the project, as of the last `run`.
 
     Raises:
@@ -265,25 +207,22 @@ class Environment(Cast):
         max_rounds: int | Unset | None = UNSET,
         max_hops: int = HOPS,
     ) -> None:
-        super().__init__()
         if not project or SEPARATOR in str(project):
             raise RoleDeclarationError("project", f"{project!r} has to be a name without {SEPARATOR!r}")
         check_count("max_hops", max_hops)
         self.context = context or Context()
         self.desc = desc
         self.project = project
-        self.max_hops = max_hops
+        self.cast = Cast(max_hops)
         self.history = Memory()
         self._place = (url, namespace, settings)
         self._outbox: list[Message] = []
         self._budget: float | None = None
         self._given: RedisAgentRuntime | None = None
         self._own: OwnRuntime | None = None
-        self._hosted: set[str] = set()
-        self._looking: Looking | None = None
+        self._opened_project: Project | None = None
         self._opening = asyncio.Lock()
         self._sending = asyncio.Lock()
-        self._changes = 0
         self._idle_at = -1
         self._rounds = Rounds(max_rounds)
 
@@ -300,11 +239,46 @@ class Environment(Cast):
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name, or of its class when it has no name (a ValueError).
-            RoleDeclarationError: Its name is one of those that stand for all, none or oneself (a ValueError).
+            RoleDeclarationError: There is one of its name, or of its class when it has no name; or its name is one of those
+                that stand for all, none or oneself (a ValueError).
         """
-        super().add_role(role)
+        self.cast.add(role)
         role.rc.env = self
+
+    def add_roles(self, roles: Iterable[Role]) -> None:
+        """Add several; see `add_role`."""
+        for role in roles:
+            self.add_role(role)
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles by name."""
+        return dict(self.cast.roles)
+
+    def get_roles(self) -> dict[str, Role]:
+        """The roles by name."""
+        return dict(self.cast.roles)
+
+    def get_role(self, name: str) -> Role:
+        """One of them, by a name that it has in `send_to`.
+
+        Raises:
+            UnknownRoleError: There is none (a LookupError).
+        """
+        return self.cast.called(name)
+
+    def role_names(self) -> list[str]:
+        """The names of the roles."""
+        return list(self.cast.roles)
+
+    @property
+    def max_hops(self) -> int:
+        """How many acts may follow one from the other; then the message is given up."""
+        return self.cast.max_hops
+
+    @max_hops.setter
+    def max_hops(self, most: int) -> None:
+        self.cast.max_hops = most
 
     # Messages
 
@@ -319,39 +293,39 @@ class Environment(Cast):
             peekable: Of no meaning; for programs that give it.
 
         Returns:
-            Whether anybody hears it. What nobody hears is in the history, as a result.
+            Whether a role hears it. A message that none hears is in the history, as a result.
 
         Raises:
             UnknownRoleError: It names a role that is not there; it is not sent (a LookupError).
-            UnknownContentError: The class of its content is not known; it is not sent (a ValueError).
+            MessageDataError: The class of its content is not known; it is not sent (a ValueError).
         """
-        self.routing.check(message)
-        self.stir()
+        self.cast.routing.check(message)
+        self.cast.stir()
         acting = acting_now()
         if acting is not None:
-            return self.routing.is_heard(acting.say(message), acting.sender)
+            return self.cast.routing.is_heard(acting.say(message), acting.sender)
         if MESSAGE_ROUTE_TO_NONE not in message.send_to:
             self._outbox.append(message)
-        return self.routing.is_heard(message)
+        return self.cast.routing.is_heard(message)
 
     @property
     def results(self) -> list[Message]:
-        """What was said that nobody hears, as of the last `run`: the results."""
+        """The results, as of the last `run`: messages that no role hears."""
         return [
             message
             for message in self.history.get()
-            if not self.routing.is_heard(message, self.routing.type_called(message.sent_from))
+            if not self.cast.routing.is_heard(message, self.cast.routing.type_called(message.sent_from))
         ]
 
     @property
     def cut_short(self) -> list[Message]:
-        """Those of the results that somebody would have answered, but that its rounds are over: see `max_rounds`."""
-        return [message for message in self.results if self.routing.is_cut_short(message)]
+        """Those of the results that a role would have answered, but that its rounds are over: see `max_rounds`."""
+        return [message for message in self.results if self.cast.routing.is_cut_short(message)]
 
     # Working
 
     async def run(self) -> None:
-        """Let the roles work until nothing is left to do and nobody is asked.
+        """Let the roles work until nothing is left to do and no person is asked.
 
         A message whose role fails is tried again; when it is given up, the others go on, and this says so at its end.
 
@@ -360,25 +334,29 @@ class Environment(Cast):
             RoleFailedError: A message was given up.
             ServerUnavailableError: No server answers.
         """
-        runtime, looking = await self._opened()
+        runtime, project = await self._opened()
         await self.flush()
-        while not await self._settles(runtime, looking):
+        while not await self._settles(runtime, project):
             await runtime.until_idle()
         self._rounds.tell(self.project, self.cut_short)
-        failure = await looking.failure(self._roles)
+        failure = await project.failure(self.cast.roles)
         if failure is not None:
             raise failure
 
-    async def _settles(self, runtime: RedisAgentRuntime, looking: Looking) -> bool:
+    async def _settles(self, runtime: RedisAgentRuntime, project: Project) -> bool:
         """Whether nothing was left to do before and after this process learned all that was said; then it is idle."""
-        changes, before = self._changes, await runtime.transport.idle()
+        changes, before = self.cast.changes, await runtime.transport.idle()
         await self.look()
+        # A role that asks a person holds no message until the answer comes, so the server calls its streams idle: `run`
+        # would return, and the process that is to act on the answer would end.
         # guard: who waits for a person is not idle
-        if await looking.has_questions():
+        if await project.has_questions():
             await asyncio.sleep(PAUSE)
             return False
+        # Two looks: between the first one and `look`, another process may commit an act. If the second look finds the same
+        # numbers, nothing was committed in between, and the history that was read has all of it.
         after = await runtime.transport.idle()
-        if any(before[:3]) or before != after or changes != self._changes:
+        if any(before[:3]) or before != after or changes != self.cast.changes:
             return False
         self._idle_at = changes
         return True
@@ -389,16 +367,17 @@ class Environment(Cast):
         Raises:
             ServerUnavailableError: No server answers; nothing is lost, and another call sends the rest.
         """
-        runtime, looking = await self._opened()
+        runtime, project = await self._opened()
         if self._budget is not None:
-            await looking.limit(self._budget)
+            await project.limit(self._budget)
             self._budget = None
         with usage_run(self.project):
-            # One at a time: of two calls each would send, and take out, what the other has sent.
+            # One at a time: two calls would both send the front of the outbox, and the second `del` would take out messages
+            # that neither has sent.
             async with self._sending:
                 while self._outbox:
                     batch = [self._rounds.bounded(plain_message(one)) for one in self._outbox[:AT_ONCE]]
-                    await bring_in(runtime, self.routing, batch, self.project)
+                    await bring_in(runtime, self.cast.routing, batch, self.project)
                     del self._outbox[: len(batch)]
 
     @property
@@ -408,12 +387,10 @@ class Environment(Cast):
         True only when the server said so to a `run`, and this process has neither sent nor handled anything since. Before
         the first `run` it is not known, and False: a program that was started again goes on by this.
         """
+        # A task beside `run` may publish after the server said idle, and before this is asked: `_idle_at` is older than the
+        # last change then. A loop `while not env.is_idle` would end, and leave the message in the outbox.
         # guard: what was idle before something happened is not known to be so now
-        return not self._outbox and self._idle_at == self._changes and not self._has_ended
-
-    def stir(self) -> None:
-        """Something happens: what was known of its being idle is over."""
-        self._changes += 1
+        return not self._outbox and self._idle_at == self.cast.changes and not self._has_ended
 
     def invest(self, usd: float) -> None:
         """Limit what language models may cost in the project, in all processes; it is set with the next `run`.
@@ -437,9 +414,9 @@ class Environment(Cast):
 
     async def look(self) -> None:
         """Bring `history` and the costs of the context up to date, without working."""
-        _, looking = await self._opened()
-        await looking.read_history()
-        await looking.read_costs(self.context.cost_manager)
+        _, project = await self._opened()
+        await project.read_history()
+        await project.read_costs(self.context.cost_manager)
 
     async def replay(self, error: str = "") -> int:
         """Send messages again that were given up in this project; before them, what was published and invested.
@@ -450,29 +427,27 @@ class Environment(Cast):
         Returns:
             How many.
         """
-        _, looking = await self._opened()
+        _, project = await self._opened()
+        # A worker may take the message before `replay` returns. If the new limit came later, it would be given up again for
+        # want of money that is there.
         # guard: what was invested counts before anything is sent again, which may be handled at once
         await self.flush()
-        self.stir()
-        return await looking.replay(self._roles, error)
+        self.cast.stir()
+        return await project.replay(self.cast.roles, error)
 
     async def reset(self) -> None:
         """Forget the project: what its roles remember, and its history. Messages that are under way go on."""
-        runtime, _ = await self._opened()
-        for name in self._roles:
-            for key in await runtime.transport.stored_keys(name):
-                if project_of(key) == self.project:
-                    await runtime.control.reset(AgentId(name, key))
-        await runtime.delete_run(self.project)
+        _, project = await self._opened()
+        await project.reset(self.cast.roles)
         self.history.clear()
-        self._looking = None
-        self.stir()
+        self._opened_project = None
+        self.cast.stir()
 
     # Where it runs
 
     def declare(
         self,
-        app: RoleRegistry,
+        app: App,
         *,
         processes: Mapping[str, int] | None = None,
         **settings: Unpack[AgentOptions],
@@ -489,7 +464,7 @@ class Environment(Cast):
             UnknownRoleError: `processes` names a role that is not there (a LookupError).
         """
         counts = {self.get_role(name).agent_type: count for name, count in (processes or {}).items()}
-        declare_roles(app, self, self._roles.values(), counts, AgentSettings.of(settings))
+        declare_roles(app, self.cast, counts, AgentSettings.of(settings))
 
     def on(self, runtime: RedisAgentRuntime, project: str = MAIN) -> Environment:
         """The same roles in a project of a runtime that is there: for programs beside the processes that do the work.
@@ -499,31 +474,30 @@ class Environment(Cast):
             project: See Environment.
         """
         env = Environment(self.context, desc=self.desc, project=project, max_hops=self.max_hops)
-        env._rounds, env._roles = self._rounds.alike(), self._roles
+        env._rounds, env.cast = self._rounds.alike(), self.cast.elsewhere()
         env._given = runtime
         runtime.add_message_types([Message])
         return env
 
-    async def _opened(self) -> tuple[RedisAgentRuntime, Looking]:
+    async def _opened(self) -> tuple[RedisAgentRuntime, Project]:
         async with self._opening:
             runtime = self._given or await self._of_its_own()
-            if self._looking is None:
+            if self._opened_project is None:
                 await runtime.open()
-                self._looking = Looking(runtime, self.project, self.history)
-                await self._looking.pass_over_old_letters(self._roles)
-            return runtime, self._looking
+                self._opened_project = Project(runtime, self.project, self.history)
+                await self._opened_project.pass_over_old_letters(self.cast.roles)
+            return runtime, self._opened_project
 
     async def _of_its_own(self) -> RedisAgentRuntime:
         if self._has_ended:
             self._forget_runtime()
-        if not self._roles:
+        if not self.cast.roles:
             raise EnvironmentStateError("there are no roles: env.add_roles([...]) comes first")
         own = self._own or OwnRuntime(*self._place)
-        for name in self._roles.keys() - self._hosted:
-            await register_role(own.runtime, self, self._roles[name])
+        await own.host(self.cast)
         if self._own is None:
             await own.start()
-        self._own, self._hosted = own, set(self._roles)
+        self._own = own
         return own.runtime
 
     @property
@@ -532,9 +506,8 @@ class Environment(Cast):
         return self._own is not None and not self._own.is_open
 
     def _forget_runtime(self) -> None:
-        self._own, self._looking = None, None
-        self._hosted = set()
-        self.stir()
+        self._own, self._opened_project = None, None
+        self.cast.stir()
 
     async def close(self) -> None:
         """End what runs in this process; without it that happens at the end of the event loop. Safe to repeat."""
@@ -556,7 +529,7 @@ class Environment(Cast):
         return self
 
     def __repr__(self) -> str:
-        return f"<Environment {self.project}: {', '.join(self._roles) or 'no roles'}>"
+        return f"<Environment {self.project}: {', '.join(self.cast.roles) or 'no roles'}>"
 
 
 class Team:
@@ -594,7 +567,7 @@ class Team:
 
     @property
     def cost_manager(self) -> CostManager:
-        """What was spent, as of the last `run`."""
+        """Costs, as of the last `run`."""
         return self.env.context.cost_manager
 
     def invest(self, investment: float) -> None:

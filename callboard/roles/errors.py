@@ -4,13 +4,9 @@
 ActorError
 └── RolesError
     ├── UnknownRoleError        a message names a role that is not in the environment (LookupError)
-    ├── DuplicateRoleError      two roles of an environment have one name (ValueError)
-    ├── NoEnvironmentError      a role that is in no environment is asked for it (RuntimeError)
-    ├── EnvironmentStateError   an environment can't do this as it was set up (RuntimeError)
+    ├── EnvironmentStateError   an environment can't do this as it was set up, or there is none (RuntimeError)
     ├── RoleDeclarationError    a role, an action or a message is declared in a way that can't work (TypeError, ValueError)
-    ├── ReactModeError          there is no such way to react (ValueError, AssertionError)
-    ├── UnknownContentError     the class of a content is not known (ValueError)
-    ├── MessageDataError        the data of a message can't be read (ValueError)
+    ├── MessageDataError        the data of a message can't be read or sent (ValueError)
     ├── HopLimitError           too many acts follow from one message
     ├── RoleFailedError         a message was given up
     └── NoMoneyException        the budget is spent
@@ -32,14 +28,14 @@ class RolesError(ActorError):
 
 
 class UnknownRoleError(RolesError, LookupError):
-    """A message names a role that is not in the environment; it was sent to nobody.
+    """A message names a role that is not in the environment; it was not sent.
 
     Attributes:
         address: The name or class that was given.
         known: Names of the roles that there are.
     """
 
-    template = "nobody is called {address!r}: the message was not sent. {advice}"
+    template = "no role is called {address!r}: the message was not sent. {advice}"
     permanent = True
 
     address: str
@@ -51,28 +47,8 @@ class UnknownRoleError(RolesError, LookupError):
         return did_you_mean(self.address, list(self.known))
 
 
-class DuplicateRoleError(RolesError, ValueError):
-    """Two roles of an environment have one name. To share the work, run one role in several processes."""
-
-    template = (
-        "there is a role {name!r} already: give this one another name=, or run the other in several processes"
-    )
-    permanent = True
-
-    name: str
-
-
-class NoEnvironmentError(RolesError, RuntimeError):
-    """A role that is in no environment is asked for it."""
-
-    template = "{role} is in no environment: env.add_roles([{role}()])"
-    permanent = True
-
-    role: str
-
-
 class EnvironmentStateError(RolesError, RuntimeError):
-    """An environment can't do this as it was set up."""
+    """An environment can't do this as it was set up, or the role is in none."""
 
     template = "{text}"
     permanent = True
@@ -80,8 +56,8 @@ class EnvironmentStateError(RolesError, RuntimeError):
     text: str
 
 
-class RoleDeclarationError(RolesError, TypeError, ValueError):
-    """A role, an action or a message is declared in a way that can't work."""
+class RoleDeclarationError(RolesError, TypeError, ValueError, AssertionError):
+    """A role, an action or a message is declared in a way that can't work; an AssertionError, too, as in MetaGPT."""
 
     template = "{what}: {reason}"
     permanent = True
@@ -90,32 +66,10 @@ class RoleDeclarationError(RolesError, TypeError, ValueError):
     reason: str
 
 
-class ReactModeError(RolesError, ValueError, AssertionError):
-    """There is no such way to react."""
-
-    template = "{mode!r} is no way to react: 'react', 'by_order' or 'plan_and_act'"
-    permanent = True
-
-    mode: str
-
-
-class UnknownContentError(RolesError, ValueError):
-    """The class of a content is not known here, so it is neither sent nor read.
-
-    Attributes:
-        name: Its module and name.
-    """
-
-    template = "contents of class {name!r} are not known: put @known_content above the class, where every process imports it"
-    permanent = True
-
-    name: str
-
-
 class MessageDataError(RolesError, ValueError):
-    """The data of a message can't be read."""
+    """The data of a message can't be read or sent."""
 
-    template = "this is no message: {reason}"
+    template = "the data of a message can't be read or sent: {reason}"
     permanent = True
 
     reason: str

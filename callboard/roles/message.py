@@ -21,7 +21,7 @@ from pydantic import (
 
 from callboard.broker.codec import message as wire
 
-from .errors import MessageDataError, RoleDeclarationError, UnknownContentError
+from .errors import MessageDataError, RoleDeclarationError
 
 MESSAGE_ROUTE_FROM: Final = "sent_from"
 MESSAGE_ROUTE_TO: Final = "send_to"
@@ -105,21 +105,26 @@ def known_content(cls: ContentT) -> ContentT:
     return cls
 
 
+def _unknown(name: str) -> MessageDataError:
+    advice = "put @known_content above the class, where every process imports it"
+    return MessageDataError(f"contents of class {name!r} are not known: {advice}")
+
+
 def check_content(content: BaseModel | None) -> None:
-    """Refuse a content that nobody could read.
+    """Refuse a content that no process could read.
 
     Raises:
-        UnknownContentError: Its class is not known (a ValueError).
+        MessageDataError: Its class is not known (a ValueError).
     """
     if content is not None and _known.get(any_to_str(content)) is not type(content):
-        raise UnknownContentError(any_to_str(content))
+        raise _unknown(any_to_str(content))
 
 
 def content_to_data(content: BaseModel) -> dict[str, Any]:
     """A content as plain data.
 
     Raises:
-        UnknownContentError: Its class is not known (a ValueError).
+        MessageDataError: Its class is not known (a ValueError).
     """
     check_content(content)
     return {"type": any_to_str(content), "value": content.model_dump(mode="json", round_trip=True)}
@@ -129,15 +134,14 @@ def content_from_data(data: Any) -> BaseModel:
     """A content from what `content_to_data` made of it.
 
     Raises:
-        UnknownContentError: The data name a class that is not known (a ValueError).
-        MessageDataError: They are no content, or do not fit the class (a ValueError).
+        MessageDataError: The data are no content, name a class that is not known, or do not fit it (a ValueError).
     """
     if not isinstance(data, dict) or set(data) != _FIELDS or not isinstance(data["type"], str):
         raise MessageDataError("instruct_content has to be a pydantic model")
     # guard: data that name another class make nothing
     cls = _known.get(data["type"])
     if cls is None:
-        raise UnknownContentError(data["type"][:200])
+        raise _unknown(data["type"][:200])
     return cls.model_validate(data["value"])
 
 
@@ -239,14 +243,14 @@ class Message(BaseModel):
         return ".".join(str(part.number) for part in self.subtask)
 
     def to_dict(self) -> dict[str, str]:
-        """What a model reads: role and content."""
+        """The message as a model reads it: role and content."""
         return {"role": self.role, "content": self.content}
 
     def dump(self) -> str:
         """JSON, without what is None.
 
         Raises:
-            UnknownContentError: The class of its content is not known (a ValueError).
+            MessageDataError: The class of its content is not known (a ValueError).
         """
         check_content(self.instruct_content)
         return self.model_dump_json(exclude_none=True)

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from callboard.models import extract_json_from_str
 
 from .action import Action, ActionOutput, Answering, Context, Person, UserRequirement
-from .errors import MessageDataError, NoEnvironmentError, ReactModeError, RoleDeclarationError
+from .errors import EnvironmentStateError, MessageDataError, RoleDeclarationError
 from .message import AIMessage, Memory, Message, any_to_str, any_to_str_set, bus_name
 from .routing import Post
-
-
-class RoleSurroundings(Protocol):
-    """What a role finds in `rc.env`; an Environment."""
-
-    context: Context
-    desc: str
-    project: str
-    history: Memory
-
-    def publish_message(self, message: Message, peekable: bool = True) -> bool:
-        """Send a message; see `Environment.publish_message`."""
-        ...
-
-    @property
-    def roles(self) -> Mapping[str, Any]:
-        """The roles by name."""
-        ...
-
-    def role_names(self) -> list[str]:
-        """What the roles are called."""
-        ...
 
 
 class RoleReactMode(StrEnum):
@@ -53,7 +31,7 @@ class RoleReactMode(StrEnum):
 
 
 class RoleContext:
-    """What a role has at hand.
+    """State and surroundings of a role.
 
     Attributes:
         memory: What it got and made; in an environment it is part of every commit.
@@ -80,21 +58,23 @@ class RoleContext:
         self.round = 1
         self.max_rounds: int | None = None
         self._role_name = role_name
-        self._env: RoleSurroundings | None = None
+        self._env: Any = None
 
     @property
-    def env(self) -> RoleSurroundings:
-        """The environment.
+    def env(self) -> Any:
+        """The environment, an `Environment`.
 
         Raises:
-            NoEnvironmentError: It is in none (a RuntimeError).
+            EnvironmentStateError: It is in none (a RuntimeError).
         """
         if self._env is None:
-            raise NoEnvironmentError(self._role_name)
+            raise EnvironmentStateError(
+                f"{self._role_name} is in no environment: env.add_roles([{self._role_name}()])"
+            )
         return self._env
 
     @env.setter
-    def env(self, env: RoleSurroundings) -> None:
+    def env(self, env: Any) -> None:
         self._env = env
 
     @property
@@ -114,7 +94,7 @@ class RoleContext:
 
     @property
     def important_memory(self) -> list[Message]:
-        """What it remembers of the actions that it watches."""
+        """Remembered messages of the actions that it watches."""
         return self.memory.get_by_actions(self.watch)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -153,7 +133,7 @@ class Task(BaseModel):
 
 
 class TaskResult(BaseModel):
-    """What came of a task.
+    """The outcome of a task.
 
     Attributes:
         result: As text.
@@ -172,7 +152,7 @@ class Plan(BaseModel):
 
 
 class Planner(BaseModel):
-    """Makes a plan and keeps count of it."""
+    """A plan in the making, and its count of tasks."""
 
     plan: Plan = Field(default_factory=Plan)
     has_failed: bool = False
@@ -205,7 +185,7 @@ class Planner(BaseModel):
         self.has_failed = not result.is_success
 
     def summary(self) -> str:
-        """What came of the tasks, as text."""
+        """The outcome of the tasks, as text."""
         return "\n".join(f"{task.task_id}. {task.instruction}: {task.result}" for task in self.plan.tasks)
 
 
@@ -231,34 +211,7 @@ You did number {previous} last (-1: nothing yet). Which is next?
 Answer with its number alone, or with -1 when nothing is left to do."""
 
 
-class Reacting(Protocol):
-    """A role, as far as its ways to react need it; see Role."""
-
-    actions: list[Action]
-    planner: Planner
-    rc: RoleContext
-
-    @property
-    def states(self) -> Sequence[str]: ...
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def llm(self) -> Answering: ...
-
-    def prefix(self) -> str: ...
-
-    def cause(self) -> str: ...
-
-    async def _think(self) -> bool: ...
-
-    async def _act(self) -> Message | None: ...
-
-    async def _act_on_task(self, current_task: Task) -> TaskResult: ...
-
-
-async def act_in_loop(role: Reacting) -> Message | None:
+async def act_in_loop(role: Role) -> Message | None:
     """Think and act until nothing is left to do, or the limit is reached; the last message counts."""
     is_by_order = role.rc.react_mode == "by_order"
     most = len(role.actions) if is_by_order else role.rc.max_react_loop
@@ -272,7 +225,7 @@ async def act_in_loop(role: Reacting) -> Message | None:
     return said
 
 
-async def choose_by_model(role: Reacting) -> int:
+async def choose_by_model(role: Role) -> int:
     """The number of the next action, as a model says; -1 when it says none that there is."""
     shown = "\n".join(str(message) for message in role.rc.memory.get(LAST_SHOWN))
     prompt = CHOOSE.format(
@@ -283,7 +236,7 @@ async def choose_by_model(role: Reacting) -> int:
     return number if 0 <= number < len(role.actions) else -1
 
 
-async def act_by_plan(role: Reacting) -> Message:
+async def act_by_plan(role: Role) -> Message:
     """Make a plan for the newest message, carry its tasks out in their order, and say what came of them."""
     planner = role.planner
     await planner.update_plan(role.llm, role.rc.memory.get()[-1].content)
@@ -299,7 +252,7 @@ Actions = Iterable[Action | type[Action]]
 
 
 class Role(BaseModel):
-    """Somebody who does something when an action that it watches was done.
+    """An agent that acts when an action that it watches was done.
 
     ```python
     class Coder(Role):
@@ -411,12 +364,12 @@ class Role(BaseModel):
 
     @property
     def address(self) -> str:
-        """What its messages name as their sender: its name, else its class with the module."""
+        """The sender of its messages: its name, else its class with the module."""
         return self.name or any_to_str(self)
 
     @property
     def addresses(self) -> frozenset[str]:
-        """What it may be called in `send_to`."""
+        """Its names in `send_to`."""
         own = {any_to_str(self), type(self).__name__, self.agent_type}
         return frozenset(own | ({self.name} if self.name else set()))
 
@@ -426,7 +379,7 @@ class Role(BaseModel):
         return Post(self.agent_type, self.addresses, frozenset(self.rc.watch), frozenset(self.rc.joined))
 
     def prefix(self) -> str:
-        """What models are told about it, before every question."""
+        """The words about it that models read before every question."""
         who = " ".join(filter(None, (self.name, f"the {self.profile}" if self.profile else "")))
         parts = (
             self.desc,
@@ -438,7 +391,7 @@ class Role(BaseModel):
 
     @property
     def context(self) -> Context:
-        """What it shares with the others of its environment."""
+        """The context that it shares with the others of its environment."""
         if self._context is None:
             self._context = self.rc.env.context if self.rc.has_env else Context()
         return self._context
@@ -507,10 +460,11 @@ class Role(BaseModel):
             max_react_loop: See above.
 
         Raises:
-            ReactModeError: There is no such mode (a ValueError and an AssertionError).
+            RoleDeclarationError: There is no such mode (a ValueError and an AssertionError).
         """
         if react_mode not in RoleReactMode.values():
-            raise ReactModeError(react_mode)
+            modes = "'react', 'by_order' or 'plan_and_act'"
+            raise RoleDeclarationError("react_mode", f"{react_mode!r} is no way to react: {modes}")
         self.rc.react_mode = RoleReactMode(react_mode)
         self.rc.max_react_loop = max_react_loop
 
@@ -566,7 +520,7 @@ class Role(BaseModel):
     # Speaking
 
     def publish_message(self, message: Message | None) -> None:
-        """Say something besides the answer. Outside of an environment nobody hears it.
+        """Say something besides the answer. Outside of an environment it is not heard.
 
         Raises:
             UnknownRoleError: It names a role that is not there (a LookupError).

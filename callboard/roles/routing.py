@@ -13,7 +13,7 @@ from callboard.broker import AgentId, TopicId
 from callboard.core.cancellation import UNSET, Unset
 from callboard.core.protocol import AgentRuntime
 
-from .errors import DuplicateRoleError, HopLimitError, RoleDeclarationError, UnknownRoleError
+from .errors import HopLimitError, RoleDeclarationError, UnknownRoleError
 from .message import (
     MESSAGE_ROUTE_TO_ALL,
     MESSAGE_ROUTE_TO_NONE,
@@ -38,6 +38,12 @@ def check_count(name: str, value: object) -> None:
 def is_amount(value: object) -> bool:
     """Whether it is an amount of money: a finite number of 0 or more."""
     return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < math.inf
+
+
+def name_is_taken(name: str) -> RoleDeclarationError:
+    """Two roles of an environment have one name."""
+    advice = "give this one another name=, or run the other in several processes to share its work"
+    return RoleDeclarationError(f"the role {name!r}", f"there is one of this name already: {advice}")
 
 
 BROAD: Final = {MESSAGE_ROUTE_TO_ALL, MESSAGE_ROUTE_TO_NONE, MESSAGE_ROUTE_TO_SELF}
@@ -91,7 +97,7 @@ class Routing:
         posts: The roles.
 
     Raises:
-        DuplicateRoleError: Two have one name (a ValueError).
+        RoleDeclarationError: Two have one name (a ValueError).
     """
 
     def __init__(self, posts: Iterable[Post] = ()) -> None:
@@ -103,10 +109,10 @@ class Routing:
         """Add a role.
 
         Raises:
-            DuplicateRoleError: There is one of its name (a ValueError).
+            RoleDeclarationError: There is one of its name (a ValueError).
         """
         if post.agent_type in self._posts:
-            raise DuplicateRoleError(post.agent_type)
+            raise name_is_taken(post.agent_type)
         self._posts[post.agent_type] = post
 
     def __getitem__(self, agent_type: str) -> Post:
@@ -121,7 +127,7 @@ class Routing:
 
         Raises:
             UnknownRoleError: It names a role that is not there (a LookupError).
-            UnknownContentError: The class of its content is not known (a ValueError).
+            MessageDataError: The class of its content is not known (a ValueError).
         """
         check_content(message.instruct_content)
         # guard: who is not there is not written to

@@ -1,4 +1,4 @@
-"""The global `run`: agents carry out a task, and whoever wants reads what happens.
+"""The global `run`: agents carry out a task, and any number of readers see what happens.
 
 Everything is loaded when it is first used.
 """

@@ -1,5 +1,4 @@
 from .chat_managers import (
-    ChatManager as ChatManager,
     ChatManagerProtocol as ChatManagerProtocol,
     HandoffChatManager as HandoffChatManager,
     ManualChatManager as ManualChatManager,
@@ -9,14 +8,11 @@ from .chat_managers import (
 )
 from .console import ConsoleProcessor as ConsoleProcessor
 from .errors import (
-    ContextVariableError as ContextVariableError,
-    EventTypeError as EventTypeError,
     LoopError as LoopError,
     RunCancelledError as RunCancelledError,
     RunDeclarationError as RunDeclarationError,
     RunError as RunError,
     RunUnknownError as RunUnknownError,
-    UnboundRequestError as UnboundRequestError,
 )
 from .events import (
     AgentMessageEvent as AgentMessageEvent,

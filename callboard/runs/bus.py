@@ -1,4 +1,4 @@
-"""A run on the bus: it goes on whoever reads and whoever dies, and may be read from any process."""
+"""A run on the bus: it goes on with or without readers, whatever process dies, and may be read from any process."""
 
 from __future__ import annotations
 
@@ -60,19 +60,27 @@ class BusRun(RunSource):
         asides = None if place else set[str]()
         async with aclosing(self.team.portions(self._id, after=place)) as portions:
             async for portion in portions:
-                events: list[Event] = []
-                for entry in portion:
-                    if isinstance(entry.event, Shown):
-                        if asides is None and entry.event.is_aside:
-                            asides = await self._asides_before(place)
-                        events += self._shown(entry, entry.event, drafts, asides)
-                    elif isinstance(entry.event, RunEnded):
-                        yield _behind(after, [*events, self._last(entry, entry.event)])
-                        return
+                if asides is None and any(map(_is_aside, portion)):
+                    asides = await self._asides_before(place)
+                events, is_over = self._events(portion, drafts, asides)
                 yield _behind(after, events)
+                if is_over:
+                    return
                 # Who reads has seen all of it, and waits for more.
                 if self._steps and portion and isinstance(portion[-1].event, RunHeld):
                     await self._step(turn=portion[-1].event.turn)
+
+    def _events(
+        self, portion: Sequence[RunEntry], drafts: bool, asides: set[str] | None
+    ) -> tuple[list[Event], bool]:
+        """The events of some entries, and whether the last one is the end of the run."""
+        events: list[Event] = []
+        for entry in portion:
+            if isinstance(entry.event, Shown):
+                events += self._shown(entry, entry.event, drafts, asides)
+            elif isinstance(entry.event, RunEnded):
+                return [*events, self._last(entry, entry.event)], True
+        return events, False
 
     async def _step(self, **order: Any) -> bool:
         with suppress(TeamNotRunError):  # it has ended meanwhile
@@ -88,7 +96,7 @@ class BusRun(RunSource):
         async for entry in self._kept():
             if entry.number > place:
                 break
-            if isinstance(entry.event, Shown) and entry.event.is_aside:
+            if _is_aside(entry):
                 asides.update(said.id for said in entry.event.messages)
         return asides
 
@@ -141,7 +149,7 @@ class BusRun(RunSource):
                         return
 
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end."""
+        """Its result; waits for the end."""
         await self.wait()
         end = self._end
         if end is None or end.state == "cancelled":
@@ -160,14 +168,14 @@ class BusRun(RunSource):
         return said
 
     async def _kept(self) -> AsyncGenerator[RunEntry, None]:
-        """What its stream has now."""
+        """The entries that its stream has now."""
         stream = stream_of(self._address, self._id)
         async with self.team.runtime.read_run(stream, live=False) as entries:
             async for entry in entries:
                 yield entry
 
     async def cost(self) -> RunUsage:
-        """What its models used until now."""
+        """The use of its models until now."""
         return without_team(await self.team.usage(self._id), self.team.team)
 
     # Orders
@@ -184,7 +192,7 @@ class BusRun(RunSource):
         await self.wait()
 
     async def pause(self) -> bool:
-        """Let nobody begin to speak."""
+        """Let no agent begin to speak."""
         return await self._told(self.team.pause)
 
     async def resume(self) -> bool:
@@ -202,6 +210,10 @@ class BusRun(RunSource):
             return bool(await order(run_id=self._id))
         except TeamNotRunError:
             return False  # it has ended, or has not begun
+
+
+def _is_aside(entry: RunEntry) -> bool:
+    return isinstance(entry.event, Shown) and entry.event.is_aside
 
 
 def _behind(number: int, events: list[Event]) -> list[Event]:

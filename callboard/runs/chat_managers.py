@@ -42,7 +42,7 @@ class ChatManagerProtocol(Protocol):
 
 
 class ChatManager:
-    """What the managers here have in common.
+    """The base of the managers here.
 
     Args:
         agents: The agents; those that `run` is given are added.
@@ -73,12 +73,12 @@ class ChatManager:
                 self.agents.append(one)
 
     def agent_named(self, name: str) -> Agent | None:
-        """The agent of a name; None: there is none, as for somebody from outside."""
+        """The agent of a name; None: there is none, as for a name from outside."""
         return next((agent for agent in self.agents if agent.name == name), None)
 
 
 class RoundRobinChatManager(ChatManager):
-    """The agents speak one after the other; after somebody from outside, the first."""
+    """The agents speak one after the other; after a message from outside, the first."""
 
     def get_next_agent(self, response: SoFar) -> Agent:
         """The one behind who spoke last."""
@@ -91,7 +91,7 @@ class RandomChatManager(ChatManager):
     """Any of the agents speaks.
 
     Args:
-        allow_repeat_speaker: Whether somebody may speak twice in a row.
+        allow_repeat_speaker: Whether an agent may speak twice in a row.
         seed: Makes the choices the same each time.
         **options: See ChatManager.
     """
@@ -127,7 +127,7 @@ class ManualChatManager(ChatManager):
 
 
 class HandoffChatManager(ChatManager):
-    """Who was handed over to speaks; who hands over to nobody speaks again. The first agent begins."""
+    """Who was handed over to speaks; one that does not hand over speaks again. The first agent begins."""
 
     def get_next_agent(self, response: SoFar) -> Agent:
         """The target of the last handoff, or who spoke last.
@@ -151,7 +151,7 @@ class SelectorChatManager(ChatManager):
     Args:
         agents: See ChatManager.
         llm_config: The model: a client, an LLMConfig, or AG2's dictionary.
-        allow_repeat_speaker: Whether somebody may speak twice in a row.
+        allow_repeat_speaker: Whether an agent may speak twice in a row.
         name: Of the manager, as the source of what its model says.
         **options: See ChatManager.
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from callboard.core.answers import answer_of
 from callboard.errors import InputValueError
 from callboard.foundation.tasks import in_thread
 from callboard.foundation.texts import one_line, printable
-from callboard.tools.approval import answer_of
 
 from .events import (
     AgentMessageEvent,
@@ -63,7 +63,7 @@ class ConsoleProcessor:
         self._line(f"({event.by or 'answer'}: {event.text})", QUIET)
 
     def process_output_event(self, event: OutputEvent) -> None:
-        """What was put out."""
+        """The text of an output event."""
         self._line(event.value, many=True)
 
     def process_system_event(self, event: SystemEvent) -> None:
@@ -79,7 +79,7 @@ class ConsoleProcessor:
         """Not shown."""
 
     def process_error_event(self, event: ErrorEvent) -> None:
-        """What was raised."""
+        """The text of an error event."""
         self._line(event.text, "red")
 
     # For async runs

@@ -12,7 +12,9 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel, Field, JsonValue, PrivateAttr, TypeAdapter
 
-from .errors import EventTypeError, UnboundRequestError
+from callboard.errors import MisuseError
+
+from .errors import RunDeclarationError
 
 EventType: TypeAlias = Literal[
     "input_request",
@@ -33,6 +35,12 @@ EventType: TypeAlias = Literal[
 """The types; the first six are those of AG2's RFC 001."""
 
 MISSING: Final = "it has no method {name}"
+
+
+def _not_taken(processor: object, type: str, reason: str) -> RunDeclarationError:
+    """The error of a processor that can't take an event."""
+    name = processor.__class__.__name__
+    return RunDeclarationError(f"{name} can't process an event of the type {type!r}: {reason}")
 
 
 def _now() -> datetime:
@@ -74,7 +82,7 @@ class Event(BaseModel, ABC, frozen=True):
             What the method returns.
 
         Raises:
-            EventTypeError: There is no such method (a TypeError).
+            RunDeclarationError: There is no such method (a TypeError).
         """
         return self._method_of(event_processor, "process_{type}_event")(self)
 
@@ -87,7 +95,7 @@ class Event(BaseModel, ABC, frozen=True):
         name = pattern.format(type=self.type)
         method: Callable[[Event], Any] | None = getattr(processor, name, None)
         if method is None:
-            raise EventTypeError(type(processor).__name__, self.type, MISSING.format(name=name))
+            raise _not_taken(processor, self.type, MISSING.format(name=name))
         return method
 
 
@@ -116,7 +124,7 @@ def _pass_over(event: Event) -> None:
 
 
 class EventProcessorProtocol(Protocol):
-    """What takes the events of a run, a method for each type.
+    """Processor of the events of a run, with a method for each type.
 
     There may be methods for the other types, too, such as ``process_tool_call_event``; without one such an event goes to
     `process_system_event`.
@@ -131,7 +139,7 @@ class EventProcessorProtocol(Protocol):
         ...
 
     def process_agent_message_event(self, event: Any) -> Any:
-        """Somebody said something."""
+        """An agent has said something."""
         ...
 
     def process_output_event(self, event: Any) -> Any:
@@ -155,7 +163,7 @@ class AsyncEventProcessorProtocol(Protocol):
         ...
 
     async def a_process_agent_message_event(self, event: Any) -> Any:
-        """Somebody said something."""
+        """An agent has said something."""
         ...
 
     async def a_process_output_event(self, event: Any) -> Any:
@@ -218,7 +226,7 @@ class _InputRequest(Event, ABC, frozen=True):
         return hash(self.uuid)
 
     def answered_by(self, answering: AnswersRequests) -> None:
-        """Let `respond` answer it; whoever reads the run calls it."""
+        """Let `respond` answer it; the reader of the run calls it."""
         # It is no field, so a frozen event takes it. `object.__setattr__` would put it among the fields: an event that was
         # read twice would not be equal to itself.
         setattr(self, "_answering", answering)  # noqa: B010
@@ -230,14 +238,17 @@ class _InputRequest(Event, ABC, frozen=True):
             response: The answer, or an event that has it.
 
         Raises:
-            UnboundRequestError: It does not come from the events of a run (a RuntimeError).
+            MisuseError: It does not come from the events of a run (a RuntimeError).
             InputAnsweredError, InputExpiredError, InputValueError: See `AsyncRunResponse.respond`.
         """
         await self._bound().a_answer(self.request_id, _value(response))
 
     def _bound(self) -> AnswersRequests:
         if self._answering is None:
-            raise UnboundRequestError(self.request_id)
+            raise MisuseError(
+                f"The input request {self.request_id!r} does not come from the events of a run, so that it can't be "
+                f"answered by itself. Answer it with `response.respond(request_id, value)`."
+            )
         return self._answering
 
 
@@ -260,9 +271,9 @@ class AsyncInputRequestEvent(_InputRequest, frozen=True):
         """It can't be processed synchronously.
 
         Raises:
-            EventTypeError: Always (a TypeError).
+            RunDeclarationError: Always (a TypeError).
         """
-        raise EventTypeError(type(event_processor).__name__, self.type, NOT_SYNC)
+        raise _not_taken(event_processor, self.type, NOT_SYNC)
 
 
 class InputResponseEvent(Event, frozen=True):
@@ -271,7 +282,7 @@ class InputResponseEvent(Event, frozen=True):
     Attributes:
         value: The answer.
         request_id: The question.
-        by: Who answered; "": nobody says.
+        by: Who answered; "": it is not said.
         status: Whether it was answered; else why it is over.
     """
 
@@ -288,7 +299,7 @@ class InputResponseEvent(Event, frozen=True):
 
 
 class AgentMessageEvent(Event, frozen=True):
-    """Somebody has said something that the others hear.
+    """An agent has said something that the others hear.
 
     Attributes:
         message: "text" and "sender"; "content", "role" and "name" as in group chats; "id" of the message.
@@ -311,7 +322,7 @@ class OutputEvent(Event, frozen=True):
 
     @property
     def text(self) -> str:
-        """What."""
+        """The text."""
         return self.value
 
 
@@ -323,7 +334,7 @@ class SystemEvent(Event, frozen=True):
 
     @property
     def text(self) -> str:
-        """What."""
+        """The text."""
         return self.value
 
 
@@ -389,7 +400,7 @@ class StreamEvent(FurtherEvent, frozen=True):
 
 
 class SpeakerSelectedEvent(FurtherEvent, frozen=True):
-    """Somebody is to speak.
+    """An agent is to speak.
 
     Attributes:
         speakers: Their names; several speak at the same time.
@@ -458,7 +469,7 @@ class ErrorEvent(FurtherEvent, frozen=True):
 
     @property
     def text(self) -> str:
-        """What was raised."""
+        """The error."""
         return f"{self.error_type}: {self.content}"
 
 
@@ -546,7 +557,7 @@ def is_output(event: Event) -> TypeGuard[OutputEvent]:
 
 
 def is_agent_message(event: Event) -> TypeGuard[AgentMessageEvent]:
-    """Whether somebody said something."""
+    """Whether an agent said something."""
     return event.type == "agent_message"
 
 
@@ -571,7 +582,7 @@ def is_stream(event: Event) -> TypeGuard[StreamEvent]:
 
 
 def is_speaker_selected(event: Event) -> TypeGuard[SpeakerSelectedEvent]:
-    """Whether somebody is to speak."""
+    """Whether an agent is to speak."""
     return event.type == "speaker_selected"
 
 

@@ -10,16 +10,15 @@ from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
+from callboard.errors import MisuseError
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
-from callboard.runtime.errors import RuntimeStateError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
-from callboard.teams.errors import RunNotFoundError
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import find_run
-from callboard.teams.local_run import Participant
+from callboard.teams.loop import Participant
 from callboard.teams.protocol import IfBusy
 
 from . import projection as variables
@@ -69,7 +68,7 @@ async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRun
 def attach(
     runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
 ) -> RunResponse:
-    """A run on the bus that somebody began, in whatever process, under way or over. Where code is async, use `a_attach`.
+    """A run on the bus that was begun before, in whatever process, under way or over. Where code is async, use `a_attach`.
 
     Args:
         runtime: Reaches it; it is opened in the thread of the runs.
@@ -173,7 +172,7 @@ class RunOptions(TypedDict, total=False):
         conversation: Of the run on the bus: what was said in it before is known; None: that of the previous run, else a
             new one, which has the `run_id` as its id where that is given.
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read; in one
-            process as long as somebody holds that one.
+            process as long as the program holds that one.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
     """
 
@@ -286,7 +285,7 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
 def _is_open(runtime: RedisAgentRuntime) -> bool:
     try:
         return bool(runtime.transport)
-    except RuntimeStateError:
+    except MisuseError:
         return False
 
 
@@ -309,7 +308,7 @@ def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatM
 
     Raises:
         RunDeclarationError: Something is known, and there is no task (a ValueError).
-        ContextVariableError: One of them is no plain data (a ValueError).
+        RunDeclarationError: One of them is no plain data (a ValueError).
         TaskError: The task is none (a ValueError).
     """
     messages, values = task_messages(message), {}
@@ -337,7 +336,7 @@ async def begin_on_bus(
         await host(team, runtime, team.name)
     previous = await _run_before(runtime, options.get("previous_run"))
     client = team.on(runtime, _conversation(team, previous, options))
-    await runtime.check_reading(client.team)
+    await runtime.runs.check_reading(client.team)
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
@@ -353,13 +352,10 @@ async def attached(
     *,
     is_async: bool = True,
 ) -> BusRun:
-    """A run that somebody began; see `attach`."""
+    """A run that was begun before; see `attach`."""
     if team is not None and conversation is not None:
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
-    try:
-        found = await find_run(runtime, run_id, team=team)
-    except RunNotFoundError as error:
-        raise RunUnknownError(run_id, error.reason) from error
+    found = await find_run(runtime, run_id, team=team)
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
     client = TeamClient(runtime, found.team, found.conversation)

@@ -18,8 +18,7 @@ from pydantic import Field
 from callboard.agents.base import Said, Task, TaskResult
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.core.cancellation import CancellationToken
-from callboard.core.people import NO_DEFAULT, Question, ask_person, asking_by, checked
-from callboard.core.questions import CheckedQuestion, as_json
+from callboard.core.people import NO_DEFAULT, Question, as_json, ask_person, asking_by
 from callboard.errors import (
     InputAnsweredError,
     InputError,
@@ -32,7 +31,7 @@ from callboard.groupchat.events import ChatEvent, IOStream
 from callboard.memory.contexts import Conversation
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.models.budget import UsageLedger, counted_here
-from callboard.models.stores import InMemoryStore
+from callboard.models.stores import LocalStore
 from callboard.models.types import RunUsage
 from callboard.runtime.execution import speaking_as, usage_run
 from callboard.runtime.steps import running_context
@@ -85,7 +84,7 @@ class ProcessRun(RunSource):
         self._error: Exception | None = None
         self._budget = budget
         self._said: list[Said] = []
-        self._store = InMemoryStore()
+        self._store = LocalStore()
         self._ledger = UsageLedger(self._store)
         self.loop = asyncio.get_running_loop()
         self._running = asyncio.create_task(self._run(task), name=f"run {run_id}")
@@ -113,12 +112,12 @@ class ProcessRun(RunSource):
                 await self._carry_out(task)
         except asyncio.CancelledError:
             self._end("cancelled", CompletedEvent, state="cancelled")
-        except Exception as error:  # noqa: BLE001 - it is raised for whoever asks for the result
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._error = error
             self._fail(error)
 
     def _around(self) -> Iterator[AbstractContextManager[Any]]:
-        """What is in force while the run goes on, for whatever it calls."""
+        """The scope of the run, for whatever it calls."""
         yield usage_run(self._id)
         yield counted_here(self._store)
         yield speaking_as(self.team.name)
@@ -180,7 +179,7 @@ class ProcessRun(RunSource):
             self._projection.asks_as,
             prompt=question.text,
             request_id=asked.id,
-            choices=question.choices,
+            choices=question.choices or (),
             answer_schema=json.loads(question.schema),
             details=asked.details,
             expires=asked.expires,
@@ -218,7 +217,7 @@ class ProcessRun(RunSource):
         return "input_required" if not self._is_over and self.questions.is_waiting else self._state
 
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end."""
+        """Its result; waits for the end."""
         await self.wait()
         if self._error is not None:
             raise self._error
@@ -231,7 +230,7 @@ class ProcessRun(RunSource):
         return self._said
 
     async def cost(self) -> RunUsage:
-        """What its models used until now."""
+        """The use of its models until now."""
         return without_team(await self._ledger.of_run(self._id), self.team.name)
 
     # Orders
@@ -248,7 +247,7 @@ class ProcessRun(RunSource):
             await self.wait()
 
     async def pause(self) -> bool:
-        """Let nobody begin to speak."""
+        """Let no agent begin to speak."""
         if self._state != "working":
             return False
         await (
@@ -271,12 +270,12 @@ class ProcessRun(RunSource):
         return True
 
 
-# By id, as long as somebody holds them: for `previous_run`.
+# By id, as long as the program holds them: for `previous_run`.
 _runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
 
 
 def run_here(run_id: str) -> ProcessRun | None:
-    """The run of this process with an id; None: there is none, or nobody holds it any more."""
+    """The run of this process with an id; None: there is none, or the program does not hold it any more."""
     return _runs.get(run_id)
 
 
@@ -296,12 +295,12 @@ class Steps:
             self._wanted.clear()
 
     def stop(self) -> None:
-        """Nobody reads step by step any more: somebody waits for the end."""
+        """It does not wait before turns any more: its end is waited for."""
         self._is_over = True
         self._wanted.set()
 
     def allow(self) -> bool:
-        """The next turn may begin, although nobody reads; False when it may already."""
+        """The next turn may begin, although there is no reader; False when it may already."""
         is_new = not self._wanted.is_set()
         self._wanted.set()
         return is_new
@@ -395,12 +394,12 @@ class ProcessQuestion:
         expires: Until when it can be answered; None: always.
         answer: The answer, once there is one.
         status: How it stands.
-        by: Who answered it; "": nobody, or they did not say.
+        by: Who answered it; "": it was not answered, or not said.
         ended: When it was over: Unix time in seconds.
     """
 
     id: str
-    question: CheckedQuestion[Any]
+    question: Question
     expires: datetime | None
     answer: asyncio.Future[Any]
     status: InputStatus = InputStatus.OPEN
@@ -409,8 +408,8 @@ class ProcessQuestion:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What is shown with it."""
-        shown: dict[str, Any] = json.loads(self.question.details or "{}")
+        """The details that are shown with it."""
+        shown: dict[str, Any] = json.loads(self.question.details_json or "{}")
         return shown
 
 
@@ -439,9 +438,9 @@ class ProcessQuestions:
 
         Raises:
             InputExpiredError: The time is over, and there is no default (a TimeoutError).
-            QuestionError: It can't be asked like that (a ValueError).
+            DeclarationError: It can't be asked like that (a ValueError).
         """
-        asked_for, timeout = checked(question), question.timeout
+        asked_for, timeout = question.checked(), question.timeout
         expires = None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
         await asyncio.sleep(0)  # what was shown before comes before it
         asked = ProcessQuestion(uuid4().hex, asked_for, expires, asyncio.get_running_loop().create_future())
@@ -452,9 +451,9 @@ class ProcessQuestions:
                 return await asked.answer
         except TimeoutError:
             self._end(asked, InputStatus.EXPIRED)
-            if asked_for.default is None:
+            if asked_for.default_json is None:
                 raise InputExpiredError(asked.id) from None
-            return asked_for.read(asked.id, asked_for.default)
+            return asked_for.read(asked.id, asked_for.default_json)
         except asyncio.CancelledError:
             self._end(asked, InputStatus.WITHDRAWN)
             raise
@@ -466,13 +465,15 @@ class ProcessQuestions:
             InputRequestUnknownError: There is no such question (a LookupError).
             InputAnsweredError: It was answered before.
             InputExpiredError: Its time is over (a TimeoutError).
-            InputWithdrawnError: Nobody waits for it any more.
-            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            InputWithdrawnError: It is not waited for any more.
+            NotAllowedToAnswerError: It was put to other people (a PermissionError).
             InputValueError: It can't be answered with this (a ValueError); it stays open.
         """
         asked = self._asked.get(input_id)
         if asked is None:
             raise InputRequestUnknownError(input_id)
+        # Two answers may come in one moment, from a console and from a program. The agent goes on with the first: a second
+        # one that was taken would be confirmed to its sender, and heard by no agent.
         # guard: the first answer counts
         if asked.status is not InputStatus.OPEN:
             raise _over(asked)
@@ -504,7 +505,7 @@ async def ask_user(
     default: Any = ...,
     **details: Any,
 ) -> Any:
-    """Ask whoever follows the run, from a function that one of its agents calls.
+    """Ask the people who follow the run, from a function that one of its agents calls.
 
     In this process the function waits for the answer. On the bus it ends, and is called again when there is one
     (`MessageContext.ask`).
@@ -518,7 +519,7 @@ async def ask_user(
         **details: More about it, as plain data.
 
     Raises:
-        NobodyAnswersError: There is no run here (a RuntimeError).
+        CannotAskError: There is no run here (a RuntimeError).
         InputExpiredError: The time is over (a TimeoutError).
     """
     question = Question(
@@ -550,13 +551,13 @@ class RunStream(IOStream):
         self._show(event.text)
 
     async def input(self, prompt: str) -> str:
-        """Ask whoever follows the run."""
+        """Ask the people who follow the run."""
         text = prompt or "?"  # a question has a text
         return str(await self._ask(Question(text=text, name=text)))
 
 
 COMMON: Final = ("message_thread", "current_turn", "callboard")
-"""What a saved conversation has, whatever strategy chose its speakers."""
+"""The keys of a saved conversation, whatever strategy chose its speakers."""
 
 
 async def continued(team: BaseGroupChat, previous: ProcessRun) -> None:

@@ -35,7 +35,7 @@ from callboard.messages.events import (
     UserInputRequestedEvent,
 )
 
-from .errors import ContextVariableError
+from .errors import RunDeclarationError
 from .events import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
@@ -101,7 +101,7 @@ class Projection:
         return _built(kind, values)
 
     def of(self, said: Said, number: int, at: datetime, *, is_draft: bool = False) -> list[Event]:
-        """The events of what somebody said, whose numbers follow each other.
+        """The events of a message, whose numbers follow each other.
 
         Args:
             said: What was said.
@@ -126,7 +126,7 @@ def _uuid(value: int) -> UUID:
 
 @cache
 def _defaults(kind: type[Event]) -> dict[str, Any]:
-    """What is set by `make` in the class's own way: its type, and what an event need not say."""
+    """The fields that `make` sets in the class's own way: its type, and those that an event need not give."""
     by_make = ("uuid", "run_id", "number", "at", "is_draft")
     fields = kind.model_fields.items()
     return {name: field.default for name, field in fields if not field.is_required() and name not in by_make}
@@ -151,7 +151,7 @@ def _built(kind: type[Event], fields: dict[str, Any]) -> Event:
 
 
 def message_of(said: BaseChatMessage) -> Message:
-    """What was said as plain data, with the RFC's names beside those of group chats."""
+    """A message as plain data, with the RFC's names beside those of group chats."""
     data = as_message(said)
     message = {"text": said.to_text(), "sender": said.source, "id": said.id, **data}
     if isinstance(said, StructuredMessage):
@@ -310,12 +310,12 @@ class SoFar:
 
     @property
     def last_speaker(self) -> str:
-        """Who said the last message, perhaps somebody from outside; "": nobody has."""
+        """The speaker of the last message, perhaps one from outside; "": there is none."""
         return self.messages[-1]["sender"] if self.messages else ""
 
     @property
     def last_target(self) -> str:
-        """To whom the last one who spoke has handed over; "": to nobody."""
+        """To whom the last one who spoke has handed over; "": to none."""
         last = next((one for one in reversed(self.said) if isinstance(one, BaseChatMessage)), None)
         return last.target if isinstance(last, HandoffMessage) else ""
 
@@ -350,10 +350,10 @@ def as_json(values: Mapping[str, Any]) -> dict[str, str]:
     """Each of some variables as JSON.
 
     Raises:
-        ContextVariableError: One is no plain data (a ValueError).
+        RunDeclarationError: One is no plain data (a ValueError).
     """
     if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
-        raise ContextVariableError("context_variables", f"a {type(values).__name__} has no names")
+        raise _not_kept("context_variables", f"a {type(values).__name__} has no names")
     return {_checked(name): _json(name, value) for name, value in values.items()}
 
 
@@ -366,10 +366,10 @@ def written(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, str]:
-    """What is new or different since a snapshot, each as JSON; what was removed is null.
+    """The variables that are new or different since a snapshot, each as JSON; removed ones are null.
 
     Raises:
-        ContextVariableError: One of them is no plain data (a ValueError).
+        RunDeclarationError: One of them is no plain data (a ValueError).
     """
     new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
@@ -386,9 +386,16 @@ def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgen
                 variables[key] = value
 
 
+def _not_kept(name: str, reason: str) -> RunDeclarationError:
+    return RunDeclarationError(
+        f"The context variable {name} can't be kept: {reason}. Its value has to fit into JSON: "
+        f"texts, numbers, lists, dictionaries, true, false."
+    )
+
+
 def _checked(name: object) -> str:
     if not isinstance(name, str):
-        raise ContextVariableError(repr(name), f"its name is a {type(name).__name__}, and not a text")
+        raise _not_kept(repr(name), f"its name is a {type(name).__name__}, and not a text")
     return name
 
 
@@ -396,4 +403,4 @@ def _json(name: str, value: Any) -> str:
     try:
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ContextVariableError(repr(name), str(error)) from error
+        raise _not_kept(repr(name), str(error)) from error

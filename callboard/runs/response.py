@@ -68,7 +68,7 @@ class RunSource(ABC):
 
     @abstractmethod
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end.
+        """Its result; waits for the end.
 
         Raises:
             RunCancelledError: It was cancelled (a RuntimeError).
@@ -88,7 +88,7 @@ class RunSource(ABC):
 
     @abstractmethod
     async def cost(self) -> RunUsage:
-        """What its models used until now."""
+        """The use of its models until now."""
         ...
 
     @abstractmethod
@@ -103,7 +103,7 @@ class RunSource(ABC):
 
     @abstractmethod
     async def pause(self) -> bool:
-        """Let nobody begin to speak."""
+        """Let no agent begin to speak."""
         ...
 
     @abstractmethod
@@ -136,17 +136,17 @@ class AsyncRunResponseProtocol(Protocol):
 
     @property
     def events(self) -> AsyncIterator[Event]:
-        """What happens."""
+        """Its events."""
         ...
 
     @property
     def messages(self) -> Any:
-        """What is said."""
+        """Its messages."""
         ...
 
     @property
     def summary(self) -> Awaitable[str]:
-        """What came of it."""
+        """Its result."""
         ...
 
 
@@ -176,7 +176,7 @@ class RunMessages:
 
 
 class AsyncRunResponse:
-    """A run. It goes on by itself, whoever reads its events, and whether anybody does.
+    """A run. It goes on by itself, with any number of readers of its events, or none.
 
     Any number may read `events`, each from the start, while it goes on or when it is over; all see the same. Who leaves a
     loop only stops reading: `cancel` ends the run. `messages`, `summary`, `last_speaker`, `context_variables` and `cost`
@@ -225,7 +225,7 @@ class AsyncRunResponse:
 
     @property
     def messages(self) -> RunMessages:
-        """What was said: ``await response.messages``, or ``async for message in response.messages``."""
+        """Its messages: ``await response.messages``, or ``async for message in response.messages``."""
         return RunMessages(self)
 
     @property
@@ -240,16 +240,16 @@ class AsyncRunResponse:
 
     @property
     def context_variables(self) -> Awaitable[ContextVariables]:
-        """What the agents know besides."""
+        """The context variables of its agents."""
         return self._told(lambda so_far: so_far.context_variables)
 
     @property
     def cost(self) -> Awaitable[RunUsage]:
-        """What its models used, for each agent and model, the choice of speakers included."""
+        """The use of its models, for each agent and model, the choice of speakers included."""
         return self._cost()
 
     async def so_far(self) -> SoFar:
-        """What was said until now."""
+        """Its messages until now."""
         so_far = SoFar()
         so_far.add(await self.source.said())
         return so_far
@@ -270,7 +270,7 @@ class AsyncRunResponse:
         return self.source.state()
 
     async def result(self) -> TaskResult:
-        """What came of it; waits for the end.
+        """Its result; waits for the end.
 
         Raises:
             RunCancelledError: It was cancelled (a RuntimeError).
@@ -297,7 +297,7 @@ class AsyncRunResponse:
             InputRequestUnknownError: The run has no such question (a LookupError).
             InputAnsweredError: It was answered before.
             InputExpiredError: Its time is over (a TimeoutError).
-            InputWithdrawnError: Nobody waits for it any more.
+            InputWithdrawnError: It is not waited for any more.
             InputValueError: It can't be answered with this (a ValueError).
         """
         await self.source.answer(request_id, value, by)
@@ -319,7 +319,7 @@ class AsyncRunResponse:
         await self.source.cancel()
 
     async def pause(self) -> bool:
-        """Let nobody begin to speak until `resume`; False when nothing changed."""
+        """Let no agent begin to speak until `resume`; False when nothing changed."""
         return await self.source.pause()
 
     async def resume(self) -> bool:
@@ -327,7 +327,7 @@ class AsyncRunResponse:
         return await self.source.resume()
 
     async def step(self) -> bool:
-        """Let the next turn begin of a run with `step=True` that nobody reads; False when it does not wait for that."""
+        """Let the next turn begin of a run with `step=True` without a reader; False when it does not wait for that."""
         return await self.source.step()
 
 
@@ -422,22 +422,22 @@ class RunResponseProtocol(Protocol):
 
     @property
     def events(self) -> Iterable[Event]:
-        """What happens."""
+        """Its events."""
         ...
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What was said."""
+        """Its messages."""
         ...
 
     @property
     def summary(self) -> str:
-        """What came of it."""
+        """Its result."""
         ...
 
 
 class RunResponse:
-    """A run. It goes on by itself in a thread of its own, whoever reads its events, and whether anybody does.
+    """A run. It goes on by itself in a thread of its own, with any number of readers of its events, or none.
 
     `events` may be read by any number, each from the start, while it goes on or when it is over; all see the same. Who
     leaves a loop only stops reading: `cancel` ends the run. `messages`, `summary`, `last_speaker`, `context_variables` and
@@ -484,7 +484,7 @@ class RunResponse:
 
     @property
     def messages(self) -> list[Message]:
-        """What was said."""
+        """Its messages."""
         return self._wait(_whole(self.response), "response.messages")
 
     @property
@@ -499,12 +499,12 @@ class RunResponse:
 
     @property
     def context_variables(self) -> ContextVariables:
-        """What the agents know besides."""
+        """The context variables of its agents."""
         return self._wait(_awaited(self.response.context_variables), "response.context_variables")
 
     @property
     def cost(self) -> RunUsage:
-        """What its models used, for each agent and model, the choice of speakers included."""
+        """The use of its models, for each agent and model, the choice of speakers included."""
         return self._wait(_awaited(self.response.cost), "response.cost")
 
     # Its end
@@ -515,7 +515,7 @@ class RunResponse:
         return self._wait(_awaited(self.response.state), "response.state")
 
     def result(self) -> TaskResult:
-        """What came of it; waits for the end, and raises what `AsyncRunResponse.result` does."""
+        """Its result; waits for the end, and raises what `AsyncRunResponse.result` does."""
         return self._wait(self.response.result(), "response.result()")
 
     def wait(self) -> None:
@@ -541,7 +541,7 @@ class RunResponse:
         self._thread.call(self.response.cancel(), "response.cancel()")
 
     def pause(self) -> bool:
-        """Let nobody begin to speak until `resume`; False when nothing changed."""
+        """Let no agent begin to speak until `resume`; False when nothing changed."""
         return self._thread.call(self.response.pause(), "response.pause()")
 
     def resume(self) -> bool:
@@ -556,7 +556,7 @@ class RunResponse:
         try:
             return self._thread.call(work, what)
         except KeyboardInterrupt:
-            # Nobody else could end it: the program that began it was interrupted.
+            # Nothing else could end it: the program that began it was interrupted.
             if self._is_here:
                 self.cancel()
             raise
@@ -577,14 +577,14 @@ async def _whole(response: AsyncRunResponse) -> list[Message]:
 class _Events(Protocol):
     @property
     def events(self) -> Iterable[Event]:
-        """What happens."""
+        """Its events."""
         ...
 
 
 class _AsyncEvents(Protocol):
     @property
     def events(self) -> AsyncIterable[Event]:
-        """What happens."""
+        """Its events."""
         ...
 
 
@@ -596,7 +596,7 @@ def process_run_response(run_response: _Events, processor: EventProcessorProtoco
         processor: Has a method for each type of events.
 
     Raises:
-        EventTypeError: It has no method for one of the RFC's types (a TypeError).
+        RunDeclarationError: It has no method for one of the RFC's types (a TypeError).
     """
     for event in run_response.events:
         event.process(processor)

@@ -18,7 +18,6 @@ from callboard.groupchat.events import value_of
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import ConversationMessage, Message
 from callboard.groupchat.model import ModelUsage
-from callboard.groupchat.peer import Peer
 from callboard.groupchat.replies import as_text, execute
 from callboard.groupchat.selection import GroupChatTermination
 from callboard.memory.contexts import Conversation
@@ -27,8 +26,7 @@ from callboard.messages.chat import BaseChatMessage, HandoffMessage, StopMessage
 from callboard.messages.events import ToolCallExecutionEvent, ToolCallRequestEvent
 from callboard.models.types import RequestUsage
 from callboard.teams.group_chat import BaseGroupChat
-from callboard.teams.local_run import Participant
-from callboard.teams.loop import SpeakerSelection
+from callboard.teams.loop import Participant, SpeakerSelection
 from callboard.tools.base import Tool
 from callboard.tools.function import FunctionTool
 
@@ -142,7 +140,7 @@ def _members(
             raise RunDeclarationError(
                 f"Two agents have the name {agent.name!r}: give one of them another name."
             )
-        if isinstance(agent, Peer):
+        if isinstance(agent, ConversableAgent):
             waiting += [other for other in agents_named_in(agent) if found.get(other.name) is not other]
     if not found:
         raise RunDeclarationError("Nobody is to run: give run() an agent.")
@@ -159,18 +157,18 @@ def _check_group(agents: Sequence[Participant], manager: GroupChatManager) -> No
 
 
 def _usual_manager(members: Sequence[Participant]) -> ChatManagerProtocol:
-    """Round robin; where somebody can hand over, whoever is handed over to."""
+    """Round robin; where an agent can hand over, the one that is handed over to."""
     return HandoffChatManager() if any(map(_hands_over, members)) else RoundRobinChatManager()
 
 
 def _hands_over(member: Participant) -> bool:
-    if isinstance(member, Peer):
+    if isinstance(member, ConversableAgent):
         return bool(agents_named_in(member))
     return isinstance(member, ChatAgent) and HandoffMessage in member.produced_message_types
 
 
 def _seat(member: Participant, tools: Sequence[Tool]) -> Participant:
-    if isinstance(member, Peer):
+    if isinstance(member, ConversableAgent):
         return RunMember(member, tools)
     if tools:
         raise RunDeclarationError(
@@ -239,15 +237,15 @@ class RunMember(BaseChatAgent):
         tools: What it may call besides, by name.
     """
 
-    def __init__(self, agent: Peer, tools: Sequence[Tool] = ()) -> None:
+    def __init__(self, agent: ConversableAgent, tools: Sequence[Tool] = ()) -> None:
         super().__init__(agent.name, agent.description)
         self._agent = agent.for_conversation()
         more = {tool.name: tool for tool in tools}
-        self._agent.llm_tools = [*self._agent.llm_tools, *more.values()]
+        self._agent.functions.offered += more.values()
         self._more = more
 
     @property
-    def agent(self) -> Peer:
+    def agent(self) -> ConversableAgent:
         """The agent that sits here."""
         return self._agent
 
@@ -321,7 +319,7 @@ class RunMember(BaseChatAgent):
         await self._agent.on_reset(cancellation_token)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What the agent remembers."""
+        """The state of the agent."""
         return await self._agent.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -333,7 +331,7 @@ class RunMember(BaseChatAgent):
         self._agent.keep_context_in(messages)
 
     async def save_beside_context(self) -> Mapping[str, Any] | None:
-        """What the agent remembers beside it."""
+        """The memory of the agent beside it."""
         return await self._agent.save_beside_context()
 
     async def load_beside_context(self, state: Mapping[str, Any]) -> None:
@@ -380,7 +378,7 @@ TRANSFERRED: Final = "Transferred to {target}."
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What came of a call.
+    """Result of a call.
 
     Attributes:
         text: For the model.
@@ -396,8 +394,8 @@ class Called:
 Functions = Mapping[str, Callable[..., Awaitable[Any]]]
 
 
-def own_functions(agent: Peer, more: Mapping[str, Tool]) -> Functions:
-    """What an agent executes: the functions that were registered with it, for execution or for its model.
+def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> Functions:
+    """Functions of an agent: those that were registered with it, for execution or for its model.
 
     AG2 has one agent to call a function and another one to execute it; an agent that runs alone does both.
 
@@ -405,7 +403,7 @@ def own_functions(agent: Peer, more: Mapping[str, Tool]) -> Functions:
         agent: The agent.
         more: Tools that it is given for the run.
     """
-    tools = {tool.name: tool for tool in agent.llm_tools if isinstance(tool, Tool)}
+    tools = {tool.name: tool for tool in agent.functions.offered if isinstance(tool, Tool)}
     functions = {name: _of_tool(tool) for name, tool in {**tools, **more}.items()}
     return {**functions, **{name: _of_function(function) for name, function in agent.function_map.items()}}
 
@@ -425,9 +423,9 @@ async def call(functions: Functions, name: str, arguments: str) -> Called:
     return Called(returned["text"], target=returned.get("target", ""))
 
 
-def agents_named_in(agent: Peer) -> list[ChatAgent]:
+def agents_named_in(agent: ConversableAgent) -> list[ChatAgent]:
     """The agents whom the functions of an agent can name: they are variables of its functions."""
-    tools = [getattr(tool, "function", None) for tool in agent.llm_tools]
+    tools = [getattr(tool, "function", None) for tool in agent.functions.offered]
     functions = [*agent.function_map.values(), *tools]
     found: list[ChatAgent] = []
     for function in functions:
@@ -468,7 +466,7 @@ IsOver = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class EndRule:
-    """Somebody whom a message may tell that the run is over.
+    """An agent that a message may tell that the run is over.
 
     Attributes:
         who: The name, for the reason.

@@ -7,24 +7,32 @@ import heapq
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from callboard.broker import AgentId
+from callboard.broker import AgentId, BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Holder
+from callboard.broker.mailbox import ConsumedType
 from callboard.broker.redis.client.states import StoredState
+from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.retry import RetryPolicy
+from callboard.broker.subscriptions import (
+    Subscription,
+    SubscriptionTable,
+    TypePrefixSubscription,
+    TypeSubscription,
+)
 from callboard.core.agent import BaseAgent, is_bound
-from callboard.core.declaration import AgentSettings
+from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
 from callboard.core.state import dump_state, restore_state, state_model
 from callboard.core.subscriptions import AgentInstantiationContext, agent_being_made
-from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
 
-from .errors import AgentInstanceError, RuntimeStateError, UnknownInstanceError
-from .reports import FACTORY_RAISED
+from .errors import UnknownInstanceError
+from .reports import FACTORY_RAISED, log_construction
 
 logger = logging.getLogger("callboard.actors")
 
@@ -121,19 +129,19 @@ class LocalAgentType:
         """Checks what the factory made.
 
         Raises:
-            AgentInstanceError: it is not an instance of the expected class, or it has a State and that class has none.
+            DeclarationError: it is not an instance of the expected class, or it has a State and that class has none.
         """
         expected = self.expected_class or Agent
         if not isinstance(agent, expected):
-            raise AgentInstanceError(
+            raise DeclarationError(
                 f"the factory of {self.type!r} made a {type(agent).__name__}; "
-                f"it was registered for {expected.__name__}"
+                f"it was registered for {expected.__name__}",
             )
         if not self.persistent and state_model(type(agent)) is not None:
             given = type(agent).__name__
-            raise AgentInstanceError(
-                f"the factory of {self.type!r} made a {given}, whose State would not be stored: "
-                f"register it with expected_class={given}"
+            raise DeclarationError(
+                f"the factory of {self.type!r} made a {given}, whose State would not be stored",
+                f"register it with expected_class={given}",
             )
         bind = getattr(type(agent), "bind_id_and_runtime", None)
         self.usual_class = type(agent) if bind is BaseAgent.bind_id_and_runtime else None
@@ -158,12 +166,12 @@ class LocalAgents:
         """An agent type of this process.
 
         Raises:
-            UnknownAgentTypeError: there is none.
+            UnknownNameError: there is none.
         """
         try:
             return self._types[agent_type]
         except KeyError:
-            raise UnknownAgentTypeError(agent_type, list(self._types)) from None
+            raise UnknownNameError("agent type", agent_type, list(self._types)) from None
 
     def add_type(
         self, agent_type: str, factory: Factory, agent_class: AgentClass | None, settings: AgentSettings
@@ -182,7 +190,7 @@ class LocalAgents:
 
         Raises:
             DuplicateAgentTypeError: the type has a factory.
-            AgentInstanceError: the id is taken, or other instances of the type are of another class.
+            DeclarationError: the id is taken, or other instances of the type are of another class.
         """
         kind = self._types.get(agent_id.type)
         is_new = kind is None
@@ -191,11 +199,11 @@ class LocalAgents:
         elif kind.factory is not None:
             raise DuplicateAgentTypeError(agent_id.type)
         if kind.expected_class is not type(agent):
-            raise AgentInstanceError(
-                f"{agent_id} can't be registered: all instances of one agent type have to be of one class"
+            raise DeclarationError(
+                f"{agent_id} can't be registered", "all instances of one agent type have to be of one class"
             )
         if agent_id.key in kind.live:
-            raise AgentInstanceError(f"{agent_id} can't be registered: there is an agent with this id")
+            raise DeclarationError(f"{agent_id} can't be registered", "there is an agent with this id")
         await agent.bind_id_and_runtime(agent_id, self._runtime)
         self._types[agent_id.type] = kind
         kind.live[agent_id.key] = LiveAgent(agent, agent_id)
@@ -220,7 +228,7 @@ class LocalAgents:
         return await self._complete_once(kind, agent_id, made)
 
     def _construct(self, kind: LocalAgentType, agent_id: AgentId) -> Any:
-        """What the factory returns: an agent, or what is to be awaited for one."""
+        """Calls the factory: returns an agent, or what is to be awaited for one."""
         token = agent_being_made.set((self._runtime, agent_id))
         try:
             return kind.construct(agent_id)
@@ -238,9 +246,7 @@ class LocalAgents:
         try:
             live = kind.live[agent_id.key] = await self._complete(kind, agent_id, made)
         except BaseException as error:
-            making.set_exception(
-                error if isinstance(error, Exception) else RuntimeStateError("it was not made")
-            )
+            making.set_exception(error if isinstance(error, Exception) else MisuseError("it was not made"))
             making.exception()  # seen: without another caller asyncio would complain that it was never retrieved
             raise
         else:
@@ -389,8 +395,92 @@ class LocalAgents:
         }
 
 
+class LocalTypes:
+    """Agent types, subscriptions, schedules and message classes of this process, as the server is told of them.
+
+    Args:
+        agents: the agents of this process.
+        registry: message classes.
+        only: agent types that this process runs; None: all.
+        retry: when a failed message is tried again, unless its agent type says something else; None: as the settings say.
+
+    Attributes:
+        app_name: name of the app whose schedules these are; "": of none.
+        elsewhere: agent types that are known here, and whose messages other processes handle.
+    """
+
+    def __init__(
+        self,
+        agents: LocalAgents,
+        registry: MessageRegistry,
+        only: Collection[str] | None,
+        retry: RetryPolicy | None,
+    ) -> None:
+        self.agents = agents
+        self.registry = registry
+        self.subscriptions = SubscriptionTable()
+        self.app_name = ""
+        self.schedules: Mapping[str, Schedule] = {}
+        self.elsewhere: frozenset[str] = frozenset()
+        self._only = None if only is None else frozenset(only)
+        self._given_retry = retry
+
+    def take_over(self, app: Declarations) -> None:
+        """Takes over everything that an App declares."""
+        self.app_name, self.schedules = app.name, app.schedules
+        self.registry.register(*app.message_classes())
+        for one in app.declarations:
+            self.agents.add_type(one.type, one.factory, one.agent_class, one.settings)
+            for subscription in one.subscriptions:
+                self.subscriptions.add(subscription)
+
+    def retry(self, settings: BrokerSettings) -> RetryPolicy:
+        """When a failed message is tried again, unless its agent type says something else."""
+        return self._given_retry or RetryPolicy.of(settings)
+
+    async def declare(self, transport: RedisTransport) -> None:
+        """Makes all of them known to the server."""
+        types = self.agents.settings_of_types(self.retry(transport.settings))
+        subscriptions = [declared(subscription) for subscription in self.subscriptions]
+        await transport.declare(types, subscriptions, self.registry.versions())
+
+    async def declare_type(self, transport: RedisTransport, name: str) -> None:
+        """Makes one agent type known to the server, with all message classes."""
+        types = self.agents.settings_of_types(self.retry(transport.settings))
+        await transport.declare({name: types[name]}, (), self.registry.versions())
+
+    async def unsubscribe(self, transport: RedisTransport, subscription: Subscription) -> None:
+        """Tells the server that a subscription has ended, and which of them stay."""
+        staying = [declared(other) for other in self.subscriptions]
+        await transport.unsubscribe(declared(subscription), staying)
+
+    def consumed(self) -> list[ConsumedType]:
+        """The agent types whose messages this process handles."""
+        return [
+            ConsumedType(kind.type, kind.persistent, kind.settings.concurrency, kind.settings.rate_limit)
+            for kind in self.agents
+            if (self._only is None or kind.type in self._only) and kind.type not in self.elsewhere
+        ]
+
+
+def declared(subscription: Subscription) -> Declared:
+    """A subscription as the server keeps it.
+
+    Raises:
+        TypeError: it is of a kind that only this process could know.
+    """
+    if isinstance(subscription, TypeSubscription):
+        return Declared(subscription.agent_type, "topic", subscription.topic_type)
+    if isinstance(subscription, TypePrefixSubscription):
+        return Declared(subscription.agent_type, "prefix", subscription.topic_type_prefix)
+    raise TypeError(
+        f"{type(subscription).__name__} can't cross processes: use TypeSubscription or TypePrefixSubscription"
+    )
+
+
 def _note_factory(error: BaseException, agent_id: AgentId) -> None:
     BaseException.add_note(error, f"{FACTORY_RAISED} {agent_id.type!r}, which was making {agent_id}")
+    log_construction(error, agent_id)
 
 
 def _has_work(live: LiveAgent) -> bool:

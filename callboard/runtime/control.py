@@ -14,9 +14,8 @@ from callboard.broker.ids import IdSource, check_text
 from callboard.broker.redis.client.schedules import ScheduleStore, StoredSchedule
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.core.declaration import Firing, Schedule
-from callboard.errors import did_you_mean
+from callboard.errors import UnknownNameError
 
-from .errors import UnknownScheduleError
 from .scheduler import posting_of
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class ScheduleStatus:
         when: Its timetable, for people.
         to: Where its messages go.
         what: What is sent.
-        missed: What becomes of due times at which nobody was there.
+        missed: What becomes of due times at which no worker ran.
         due: When it is due next.
         paused: Since when it is paused; None: it is not.
         paused_by: Who paused it; "": not said.
@@ -170,7 +169,7 @@ class Schedules:
             False when it was paused already.
 
         Raises:
-            UnknownScheduleError: There is none of this name (a LookupError).
+            UnknownNameError: There is none of this name (a LookupError).
         """
         store = await self._store()
         transport = await self._connect()
@@ -180,7 +179,7 @@ class Schedules:
         """Goes on, within five seconds; False when it was not paused.
 
         Raises:
-            UnknownScheduleError: There is none of this name (a LookupError).
+            UnknownNameError: There is none of this name (a LookupError).
         """
         store = await self._store()
         return await store.resume(name) or await self._no(store, name)
@@ -189,7 +188,7 @@ class Schedules:
         """Forgets it. As long as an app declares it, the next process of that app that starts brings it back.
 
         Raises:
-            UnknownScheduleError: There is none of this name (a LookupError).
+            UnknownNameError: There is none of this name (a LookupError).
         """
         store = await self._store()
         if not await store.remove(name):
@@ -202,11 +201,11 @@ class Schedules:
             The id of the message, or of the run that it begins.
 
         Raises:
-            UnknownScheduleError: This process's app does not declare it (a LookupError).
+            UnknownNameError: This process's app does not declare it (a LookupError).
         """
         schedule = self._declared.get(name)
         if schedule is None:
-            raise UnknownScheduleError(name, did_you_mean(name, self._declared))
+            raise UnknownNameError("schedule", name, list(self._declared))
         transport = await self._connect()
         posting = posting_of(transport, self._registry, schedule, Firing(name, transport.now_ms()))
         await transport.publisher.post(posting)
@@ -219,7 +218,7 @@ class Schedules:
         """False where there is a schedule of this name."""
         known = [one.name for one in await store.all()]
         if name not in known:
-            raise UnknownScheduleError(name, did_you_mean(name, known))
+            raise UnknownNameError("schedule", name, known)
         return False
 
 

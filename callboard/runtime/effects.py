@@ -19,14 +19,14 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import msgpack
 from pydantic_core import to_json
 
 from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Receipt
-from callboard.broker.errors import ClaimTooLargeError, EncodeError
+from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.broker.ids import derived_id
 from callboard.broker.limits import Limits
 from callboard.broker.outcome import RunEvent, RunWrite
@@ -39,13 +39,10 @@ from callboard.errors import CannotAskError, InputExpiredError, InputWithdrawnEr
 from .errors import EventTooLargeError
 
 if TYPE_CHECKING:
-    from callboard.core.questions import CheckedQuestion
+    from callboard.core.people import Question
 
 
-T = TypeVar("T")
-
-
-class Recorder:
+class EffectRecorder:
     """The recorded results of one message at one agent.
 
     Args:
@@ -106,7 +103,7 @@ class Recorder:
             running.add_done_callback(partial(self._ended, name))
         self._waiting[name] = self._waiting.get(name, 0) + 1
         try:
-            # Whoever is cancelled leaves the effect to the others who wait for it.
+            # A caller that is cancelled leaves the effect to the other callers that wait for it.
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             if self._waiting[name] == 1:
@@ -121,8 +118,11 @@ class Recorder:
         if self.questions is not None:
             self.questions.look()
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        """The answer of a person, or Suspended, see asking.py; `prefix` as for the names of steps."""
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        """The answer of a person, or Suspended, see `Questions`; `prefix` as for the names of steps."""
+        from callboard.core.people import Question  # few handlers ask, and jsonschema's part is large
+
+        question = Question.of(text, **how)
         if self._receipt is None or self._prefix:
             raise CannotAskError(
                 "it is a request to an agent whose handler waits, and can't wait longer than that one; "
@@ -184,7 +184,7 @@ class Recorder:
         # Kept all the same, it would make a dead letter of the message in its next attempt, which can't read it.
         # guard: what no attempt could read is not recorded
         if len(body) > limits.max_bytes:
-            raise ClaimTooLargeError(len(body), limits.max_bytes)
+            raise PayloadTooLargeError(len(body), limits.max_bytes, is_claim=True)
         packed: bytes = msgpack.packb([entry.name, entry.version, body])
         return packed
 
@@ -232,7 +232,7 @@ class Noting(Protocol):
 
     stream: str
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> Sequence[Any]:
+    def asked(self, input_id: str, question: Question) -> Sequence[Any]:
         """Events that are written with a question, when it is asked first: all or nothing."""
         ...
 
@@ -246,7 +246,7 @@ noting: ContextVar[Noting | None] = ContextVar("callboard_noting", default=None)
 
 
 class Questions:
-    """What one run of a handler asks.
+    """The questions of one run of a handler.
 
     Args:
         transport: the connection to the server.
@@ -289,7 +289,7 @@ class Questions:
         self.is_over = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str) -> T:
+    async def ask(self, question: Question, prefix: str) -> Any:
         """The answer; raises Suspended once there is nothing to do but to wait for it.
 
         Args:
@@ -314,7 +314,7 @@ class Questions:
         await self._note_end(inquiry.id)
         return _answer(question, inquiry.id, asked)
 
-    def _note(self, input_id: str, question: CheckedQuestion[T]) -> RunWrite | None:
+    def _note(self, input_id: str, question: Question) -> RunWrite | None:
         note = noting.get()
         if note is None:
             return None
@@ -342,7 +342,7 @@ class Questions:
         _let_end_quietly(asyncio.current_task())
         raise Suspended
 
-    def _inquiry(self, question: CheckedQuestion[T], prefix: str) -> Inquiry:
+    def _inquiry(self, question: Question, prefix: str) -> Inquiry:
         # Equal questions of two calls of a tool are apart, whichever of them comes first.
         around = prefix or "".join(f"{step}/" for step in steps_around.get()[-1:])
         name = around + (question.name or question.digest)
@@ -357,10 +357,10 @@ class Questions:
             "question": question.text,
             "schema": question.schema,
             **_lists(question),
-            "details": question.details,
+            "details": question.details_json,
         }
-        if question.default is not None:
-            fields["default"] = question.default
+        if question.default_json is not None:
+            fields["default"] = question.default_json
         timeout = None if question.timeout is None else max(1, int(question.timeout * 1000))
         agent = f"{self._agent_type}/{fields['key']}"
         # guard: every attempt asks the same
@@ -421,7 +421,7 @@ class Questions:
 
 
 def _let_end_quietly(task: asyncio.Task[Any] | None) -> None:
-    """A task that asks may be one that nobody waits for: that the attempt is over is no error which asyncio should log."""
+    """A task that asks may be one that is not awaited: that the attempt is over is no error which asyncio should log."""
     if task is not None:
         task.remove_done_callback(_look_at_end)  # a runner asks for one handler after the other
         task.add_done_callback(_look_at_end)
@@ -432,11 +432,11 @@ def _look_at_end(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _lists(question: CheckedQuestion[T]) -> dict[str, str]:
-    return {"choices": to_json(question.choices).decode(), "to": to_json(question.to).decode()}
+def _lists(question: Question) -> dict[str, str]:
+    return {"choices": to_json(question.choices or ()).decode(), "to": to_json(question.to).decode()}
 
 
-def _answer(question: CheckedQuestion[T], input_id: str, asked: Asked) -> T:
+def _answer(question: Question, input_id: str, asked: Asked) -> Any:
     if asked.status is InputStatus.WITHDRAWN:
         raise InputWithdrawnError(input_id)
     if asked.status is InputStatus.ANSWERED:

@@ -2,17 +2,11 @@
 
 ```
 ActorError
-├── RuntimeStateError        the runtime is not running, or running already (RuntimeError)
-├── AgentInstanceError       a factory or a registration gave an instance that can't be used (ValueError)
 ├── UnknownInstanceError     there is no agent of this key, and no factory to make it (RuntimeError)
-├── WrongAgentClassError     an agent is not of the class that was asked for (TypeError)
-├── ScheduleError            a message can't be sent at that time (ValueError)
-├── UnknownScheduleError     there is no schedule of this name (LookupError)
 ├── MaxRuntimeError          a handler ran too long (TimeoutError)
 ├── EventTooLargeError       an event of a run is larger than the limit (ValueError)
 ├── RunRightsError           the user of the server may not read runs (PermissionError)
-├── DeadlockError            a request would wait for itself
-└── ChainTooDeepError        reentrant agents ask each other without end
+└── DeadlockError            a request would wait for itself, or reentrant agents ask each other without end
 ```
 """
 
@@ -21,27 +15,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from callboard import errors as actor_errors
+from callboard import errors as actor_errors, foundation as common_errors
 from callboard.broker.remote_errors import register_error, register_errors_of
-from callboard import foundation as common_errors
 from callboard.foundation import ActorError, CallboardError
-
-
-class RuntimeStateError(ActorError, RuntimeError):
-    """Something was asked of a runtime that is not running, or running already."""
-
-    template = "{text}"
-
-    text: str
-
-
-class AgentInstanceError(ActorError, ValueError):
-    """A factory or a registration gave an instance that can't be used."""
-
-    template = "{text}"
-    permanent = True
-
-    text: str
 
 
 class EventTooLargeError(ActorError, ValueError):
@@ -69,20 +45,6 @@ class RunRightsError(ActorError, PermissionError):
     said: str
 
 
-class UnknownScheduleError(ActorError, LookupError):
-    """There is no schedule of this name.
-
-    Attributes:
-        name: What was asked for.
-        advice: The nearest one, or all.
-    """
-
-    template = "There is no schedule {name!r}. {advice}"
-
-    name: str
-    advice: str
-
-
 class UnknownInstanceError(ActorError, RuntimeError):
     """An agent type that has registered instances only was asked for another key."""
 
@@ -95,24 +57,6 @@ class UnknownInstanceError(ActorError, RuntimeError):
     agent_id: str
 
 
-class WrongAgentClassError(ActorError, TypeError):
-    """An agent was asked for as an instance of a class that it is not."""
-
-    template = "{agent_id} is a {given}, not a {expected}"
-
-    agent_id: str
-    expected: str
-    given: str
-
-
-class ScheduleError(ActorError, ValueError):
-    """A message can't be sent at that time."""
-
-    template = "{text}"
-
-    text: str
-
-
 class MaxRuntimeError(ActorError, TimeoutError):
     """A handler ran longer than `max_runtime` and was cancelled."""
 
@@ -122,53 +66,32 @@ class MaxRuntimeError(ActorError, TimeoutError):
 
 
 class DeadlockError(ActorError):
-    """A request would wait for an agent that waits for this very request.
+    """A request would wait for an agent that waits for this very request, or reentrant agents ask each other without end.
 
     Attributes:
         chain: the agents from the first to the one that would be asked again.
+        limit: how many reentrant agents may wait for each other; 0: it is not about that.
     """
 
-    template = "deadlock: {asked}, which handles one message at a time and is waiting; {advice}"
+    template = "{sentence}"
     permanent = True
 
     chain: Sequence[str]
+    limit: int = 0
 
     @property
-    def asked(self) -> str:
-        """Which agent asks which."""
-        return " asks ".join(self.chain)
-
-    @property
-    def advice(self) -> str:
-        """What to do instead."""
+    def sentence(self) -> str:
+        """Which agent asks which, and what to do instead."""
+        if self.limit:
+            last = " asks ".join(self.chain[-4:])
+            return (
+                f"the chain of requests is {len(self.chain) - 1} deep, the limit is {self.limit}: ... {last}"
+            )
+        advice = "publish an event instead, answer first, or declare the agent with reentrant=True"
         if self.chain[-1:] == self.chain[-2:-1]:
-            return "call the method itself, or send the agent a message for later with `await self.remind(message)`"
-        return "publish an event instead, answer first, or declare the agent with reentrant=True"
-
-
-class ChainTooDeepError(ActorError):
-    """Reentrant agents ask each other without end.
-
-    Attributes:
-        chain: the agents from the first to the one that would be asked again.
-        limit: how many of them may wait for each other.
-    """
-
-    template = "the chain of requests is {depth} deep, the limit is {limit}: ... {last}"
-    permanent = True
-
-    chain: Sequence[str]
-    limit: int
-
-    @property
-    def depth(self) -> int:
-        """How many agents wait for another."""
-        return len(self.chain) - 1
-
-    @property
-    def last(self) -> str:
-        """Which agent asks which, at the end of the chain."""
-        return " asks ".join(self.chain[-4:])
+            advice = "call the method itself, or send the agent a message for later with `await self.remind(message)`"
+        asked = " asks ".join(self.chain)
+        return f"deadlock: {asked}, which handles one message at a time and is waiting; {advice}"
 
 
 def register_errors() -> None:

@@ -21,12 +21,12 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope, MessageContext, handling
 from callboard.errors import SettingValueError
 
-from .effects import PART, RUN, Recorder, id_in
+from .effects import PART, RUN, EffectRecorder, id_in
 
 Handler = Callable[[Any, MessageContext], Awaitable[Any]]
 
 
-class Serving(Protocol):
+class OpenDoor(Protocol):
     """Requests that are let in while the handler waits for the reply to one of its own."""
 
     async def catch_up(self) -> None:
@@ -37,14 +37,14 @@ class Serving(Protocol):
 
 
 class Door(Protocol):
-    """Lets requests in while a handler waits, see reentry.py."""
+    """Lets requests in while a handler waits, see `Reentry` of requests.py."""
 
     @property
     def message_id(self) -> str:
         """The message with which all of it is committed."""
         ...
 
-    def serve(self, request_id: str) -> Serving:
+    def serve(self, request_id: str) -> OpenDoor:
         """Lets in what comes while the handler waits for the reply to this request."""
         ...
 
@@ -117,18 +117,18 @@ class Execution:
         """Id of the message."""
         return self.envelope.id
 
-    # Most handlers add nothing to these, so a list is made when somebody asks for it.
+    # Most handlers add nothing to these, so a list is made when it is first asked for.
 
     @property
     def outgoing(self) -> list[Posting]:
-        """What leaves with the commit."""
+        """Messages that leave with the commit."""
         if self._outgoing is None:
             self._outgoing = []
         return self._outgoing
 
     @property
     def events(self) -> list[RunWrite]:
-        """What is written to the streams of runs with the commit."""
+        """Events that are written to the streams of runs with the commit."""
         if self._events is None:
             self._events = []
         return self._events
@@ -162,13 +162,13 @@ class Execution:
         return self.receipt is not None and self.receipt.tries != b""
 
     @property
-    def _recorder(self) -> Recorder | None:
-        """What the handler records with, if it has looked at it."""
+    def _recorder(self) -> EffectRecorder | None:
+        """The recorder of the handler, if it has looked at it."""
         context = self.context
         if isinstance(context, HandlerContext) and not context.is_recorded:
             return None
         recorder = context.recorder
-        return recorder if isinstance(recorder, Recorder) else None
+        return recorder if isinstance(recorder, EffectRecorder) else None
 
     def suspension(self) -> Suspend | None:
         """How it ends, now that the handler has ended, when that waits for an answer; None: it does not."""
@@ -185,7 +185,7 @@ class Execution:
 
     @property
     def fence(self) -> Fence | None:
-        """What has to be true when something leaves before the commit."""
+        """The condition under which something may leave before the commit."""
         return None if self.receipt is None else self.receipt.fence
 
     def sends_at_once(self, name: str) -> str:
@@ -292,8 +292,8 @@ class Executions:
         """The message of an envelope.
 
         Raises:
-            DecodeError: it can't be read; UnknownMessageError and UnsupportedVersionError are among them.
-            ClaimLostError, ClaimTooLargeError: its bytes beside the stream are not there, or too many.
+            DecodeError: it can't be read, or its type or version is not known here.
+            ClaimLostError, PayloadTooLargeError: its bytes beside the stream are not there, or too many.
             ConnectionLostError: the transport was closed while they were fetched.
         """
         if envelope.claimed:
@@ -326,7 +326,7 @@ class Executions:
 
 
 class Surroundings:
-    """What the contexts of all messages of one worker have in common.
+    """The common part of the contexts of one worker's messages.
 
     Args:
         transport: the connection to the server.
@@ -354,7 +354,7 @@ class HandlerContext(MessageContext):
     """The context of a message that a worker handles.
 
     Most handlers look at little of it, and to make all of it takes a tenth of the time of a message. So a field has no
-    value until somebody looks: then `__getattr__` is called, makes it, and keeps it in the field.
+    value until it is looked at: then `__getattr__` is called, makes it, and keeps it in the field.
 
     Attributes:
         is_recorded: its recorder was looked at, so that it may have recorded something.
@@ -425,7 +425,7 @@ class HandlerContext(MessageContext):
         deadline = self._envelope.deadline
         return None if deadline is None else deadline / 1000
 
-    def _make_recorder(self) -> Recorder:
+    def _make_recorder(self) -> EffectRecorder:
         self.is_recorded = True
         envelope, delivery, around = self._envelope, self._delivery, self._around
         kept_with = delivery.envelope.id
@@ -433,7 +433,9 @@ class HandlerContext(MessageContext):
             prefix, run = "", envelope.run
         else:
             prefix, run = f"{envelope.id}:", None
-        return Recorder(around.transport, around.registry, self._agent_type, kept_with, delivery, prefix, run)
+        return EffectRecorder(
+            around.transport, around.registry, self._agent_type, kept_with, delivery, prefix, run
+        )
 
     def _make_run_id(self) -> str | None:
         run = self._envelope.run
@@ -487,7 +489,7 @@ def usage_run(name: str) -> Iterator[None]:
 
 
 def in_run_path(path: str) -> ContextScope[tuple[str, Execution | None] | None]:
-    """The same for a path of runs inside each other, see run_paths.py."""
+    """The same for a path of runs inside each other, see effects.py."""
     return ContextScope(in_block, (path, current.get()))
 
 
@@ -502,7 +504,7 @@ def run_id() -> str | None:
 
 
 def run_path() -> str | None:
-    """The same with the runs around it, see run_paths.py."""
+    """The same with the runs around it, see effects.py."""
     return run_of(current.get())
 
 
@@ -525,7 +527,7 @@ def speaking_as(name: str) -> Iterator[None]:
 
 
 def speaker() -> str:
-    """Who speaks here; "": nobody that is known."""
+    """The speaker here; "": it is not known."""
     execution, given = current.get(), speaking.get()
     if given is not None and given[1] is execution:
         return given[0]

@@ -16,9 +16,8 @@ from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
     DeadlineExceededError,
+    DecodeError,
     FencedError,
-    UnknownMessageError,
-    UnsupportedVersionError,
 )
 from callboard.broker.mailbox import HandlingWorker, Turn
 from callboard.broker.outcome import (
@@ -37,7 +36,7 @@ from callboard.broker.redis.client.requests import NestedPlace
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.remote_errors import text_of, trace_of
 from callboard.broker.retry import RetryPolicy, decided
-from callboard.broker.telemetry import is_watched
+from callboard.broker.telemetry import LISTENERS
 from callboard.core.cancellation import Suspended
 from callboard.core.context import MessageContext
 from callboard.core.state import dump_state, has_logs, log_changes, settle_logs
@@ -45,7 +44,7 @@ from callboard.core.state import dump_state, has_logs, log_changes, settle_logs
 from .agents import LiveAgent, LocalAgents, LocalAgentType
 from .errors import MaxRuntimeError
 from .execution import Execution, Executions
-from .reports import FailureLog, tell_started, watched
+from .reports import FailureLog, MessageLog, tell_started, watched
 from .requests import (
     CancellableRequests,
     Journal,
@@ -99,6 +98,8 @@ class AgentHost:
         self._requests = CancellableRequests()
         namespace = executions.transport.keys.namespace
         self._failures = FailureLog(namespace, with_texts=self._settings.log_error_texts)
+        self._log = MessageLog.if_heard()
+        self._around = self._guarded if self._log is None else self._logged
         self.cancel = self._requests.cancel
         self._by_raw_type: dict[bytes, LocalAgentType] = {}
         self.limits = RunningLimits()
@@ -120,7 +121,7 @@ class AgentHost:
     ) -> Coroutine[Any, Any, Outcome]:
         """Handles one delivery, for this worker. No coroutine of its own: each one more costs 0.1 microseconds."""
         handling = self._handle(delivery, worker)
-        return watched(handling, delivery) if is_watched() else handling
+        return watched(handling, delivery) if LISTENERS else handling
 
     async def _handle(self, delivery: Delivery, worker: HandlingWorker | None) -> Outcome:
         envelope = delivery.envelope
@@ -157,6 +158,8 @@ class AgentHost:
 
     def _kind(self, delivery: Delivery) -> LocalAgentType:
         kind = self._by_raw_type[delivery.raw_type] = self.agents.kind(delivery.raw_type.decode())
+        if self._log is not None:
+            kind.is_plain = False
         return kind
 
     def _dropped(self, kind: LocalAgentType, delivery: Delivery, envelope: Envelope) -> Outcome | None:
@@ -210,12 +213,12 @@ class AgentHost:
         execution = self._executions.begin(live.agent_id, delivery)
         execution.worker = worker
         request = self._requests.begin(execution) if envelope.cancellable else None
-        if is_watched():
+        if LISTENERS:
             tell_started(delivery, self._transport.now_ms())
         try:
             handler = live.agent.on_message
             if not kind.is_plain:
-                handler = partial(self._guarded, kind, live, delivery, execution)
+                handler = partial(self._around, kind, live, delivery, execution)
             result = await execution.run(handler, message)
             if request is not None and request.ends():
                 raise asyncio.CancelledError("cancelled by its sender")
@@ -273,7 +276,7 @@ class AgentHost:
     def _changed(
         live: LiveAgent,
     ) -> tuple[tuple[int, bytes] | None, tuple[int, Sequence[LogChange]] | None]:
-        """What a commit writes of the state of a persistent agent and of its logs; both count as written from now on."""
+        """The part of a commit that is a persistent agent's state and logs; both count as written from now on."""
         data = dump_state(live.agent, live.saved)
         is_changed = data != live.saved
         changes = log_changes(live.agent, is_changed) if has_logs(live.agent) else None
@@ -333,6 +336,27 @@ class AgentHost:
             if reentry is not None:
                 await reentry.close()
 
+    async def _logged(
+        self,
+        kind: LocalAgentType,
+        live: LiveAgent,
+        delivery: Delivery,
+        execution: Execution,
+        message: Any,
+        ctx: MessageContext,
+    ) -> Any:
+        """The same with AutoGen's log events; only where they are listened to."""
+        log = self._log or MessageLog()
+        log.delivered(message, ctx, live.agent_id)
+        try:
+            result = await self._guarded(kind, live, delivery, execution, message, ctx)
+        except Exception as error:
+            log.failed(message, live.agent_id, error)
+            raise
+        if ctx.is_rpc:
+            log.responded(result, live.agent_id, ctx.sender, is_there=False)
+        return result
+
     def _reentry(
         self, kind: LocalAgentType, live: LiveAgent, delivery: Delivery, execution: Execution
     ) -> Reentry:
@@ -365,7 +389,7 @@ class AgentHost:
         if _is_newer(error):
             return Wait(envelope.type, envelope.version, letter)
         self.failed += 1
-        if isinstance(error, UnknownMessageError):  # a newer application may know it
+        if isinstance(error, DecodeError) and error.is_unknown:  # a newer application may know it
             self._failures.unknown(delivery.raw_type.decode(), envelope)
             return Wait(envelope.type, envelope.version, letter)
         self._failures.buried(delivery.raw_type.decode(), envelope, error)
@@ -399,7 +423,7 @@ class AgentHost:
 
 
 def _is_newer(error: BrokerError) -> bool:
-    return isinstance(error, UnsupportedVersionError) and error.version > max(error.accepted)
+    return isinstance(error, DecodeError) and bool(error.accepted) and error.version > max(error.accepted)
 
 
 class RunningLimits:

@@ -12,11 +12,10 @@ from callboard.broker import AgentId
 from callboard.broker.ids import check_text
 from callboard.broker.redis.client.questions import InputStatus, Refusal
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.core.people import InputRequest
-from callboard.core.questions import as_json
+from callboard.core.people import InputRequest, as_json
 from callboard.errors import (
     InputAnsweredError,
-    InputDamagedError,
+    InputError,
     InputExpiredError,
     InputRequestUnknownError,
     InputValueError,
@@ -84,7 +83,7 @@ class Inputs:
 
         Raises:
             InputRequestUnknownError: There is none.
-            InputDamagedError: Its record was changed by hand.
+            InputError: Its record was changed by hand.
         """
         fields = await (await self._connect()).inputs.get(input_id)
         if not fields:
@@ -101,9 +100,9 @@ class Inputs:
 
         Raises:
             InputRequestUnknownError: There is no such question.
-            InputAnsweredError: Somebody was first.
+            InputAnsweredError: Another answer came first.
             InputExpiredError, InputWithdrawnError: It has ended.
-            NotAllowedToAnswerError: It was put to somebody else.
+            NotAllowedToAnswerError: It was put to another person.
             InputValueError: The answer is not what was asked for, or no plain data.
         """
         request = await self.get(input_id)
@@ -127,9 +126,9 @@ class Inputs:
 
 
 def _readable(records: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[InputRequest]:
-    """One that was damaged keeps nobody from answering the others."""
+    """A damaged one is left out, so that the others can be answered."""
     for input_id, fields in records:
-        with contextlib.suppress(InputDamagedError):
+        with contextlib.suppress(InputError):
             yield InputRequest.of(input_id, fields)
 
 

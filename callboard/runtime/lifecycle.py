@@ -9,29 +9,27 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
-from callboard.broker import BrokerSettings, MessageRegistry, SubscriptionTable
+from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.consumer import Consumer
 from callboard.broker.envelope import Delivery
 from callboard.broker.errors import ServerUnavailableError
 from callboard.broker.mailbox import ConsumedType, Turn
 from callboard.broker.redis.client.heartbeat import HangPolicy, Keeper, Pulse
-from callboard.broker.redis.client.transport import Declared, RedisTransport, ThrowAway
+from callboard.broker.redis.client.transport import RedisTransport, ThrowAway
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable, warn_of_unknown
-from callboard.broker.subscriptions import Subscription, TypePrefixSubscription, TypeSubscription
-from callboard.core.declaration import Schedule
 from callboard.core.intervention import InterventionHandler
+from callboard.errors import MisuseError
 from callboard.foundation.texts import is_ours, is_users, one_line
 
-from .agents import LocalAgents
-from .errors import RuntimeStateError, register_errors
+from .agents import LocalAgents, LocalTypes
 from .execution import Executions
 from .host import AgentHost
 from .scheduler import Scheduler, kept_up
@@ -40,112 +38,55 @@ from .sending import Audience, Sender
 if TYPE_CHECKING:
     from callboard.broker.redis.embedded import ServerHandle
 
-
-class Reading(Protocol):
-    """What reads along in this process, as long as the runtime is open."""
-
-    def end(self) -> None:
-        """Ends the reading."""
+    from .run_history import RunEvents
+    from .topic_reader import Following
 
 
-class RuntimeLifecycle:
-    """The part of a runtime that has nothing to do with single agents and messages.
+class RuntimeConnection:
+    """The connection of a runtime, from open to close: its server, its namespace, and what sends and reads by it.
 
     Args:
-        agents: the agents of this process.
-        url, namespace, settings, types, intervention_handlers, ignore_unhandled_exceptions, retry, exit_when_stuck: see
-            RedisAgentRuntime.
+        local: what is declared to the server as soon as it is open.
+        url, namespace, settings, interventions: see RedisAgentRuntime.
+
+    Attributes:
+        transport: the connection to the server; None: it is not open.
+        sender: sends by it; None: it was never open.
+        readers: what reads along in this process, as long as it is open.
+        scratch: makes a folder for what agents keep beside the server, in a test; None: it is no test.
     """
 
     def __init__(
         self,
-        agents: LocalAgents,
+        local: LocalTypes,
         url: str | None,
-        *,
         namespace: str | None,
         settings: BrokerSettings | None,
-        types: Collection[str] | None,
-        intervention_handlers: Sequence[InterventionHandler] | None,
-        ignore_unhandled_exceptions: bool,
-        retry: RetryPolicy | None,
-        exit_when_stuck: bool,
+        interventions: Sequence[InterventionHandler],
     ) -> None:
-        register_errors()
-        self.registry = MessageRegistry()
-        self._agents = agents
-        self._subscriptions = SubscriptionTable()
+        self.local = local
+        self.transport: RedisTransport | None = None
+        self.sender: Sender | None = None
+        self.readers: weakref.WeakSet[RunEvents | Following] = weakref.WeakSet()
         self._given_url = url
         self._given_namespace = namespace
         self._given_settings = settings
-        self._given_retry = retry
-        self._only = None if types is None else frozenset(types)
-        self._elsewhere: frozenset[str] = frozenset()
-        self._interventions = tuple(intervention_handlers or ())
-        self._ignore_errors = ignore_unhandled_exceptions
-        self._exit_when_stuck = exit_when_stuck
-        self._transport: RedisTransport | None = None
+        self._interventions = tuple(interventions)
         self._server: ServerHandle | None = None
-        self._followings: weakref.WeakSet[Reading] = weakref.WeakSet()
-        self._sender: Sender | None = None
-        self._worker: LocalWorker | None = None
-        self._task: asyncio.Task[None] | None = None
         self._opening: asyncio.Lock | None = None
-        self._app_name = ""
-        self._schedules: Mapping[str, Schedule] = {}
-        self._temporary = False
         self._throw_away: ThrowAway | None = None
-        # In a test: makes, when it is first asked, a folder for what agents would keep beside the server.
         self.scratch: Callable[[], Path] | None = None
 
-    @property
-    def transport(self) -> RedisTransport:
-        """The connection to the server.
-
-        Raises:
-            RuntimeStateError: `open` was not called.
-        """
-        if self._transport is None:
-            raise RuntimeStateError("the runtime is not connected: await open() or start() first")
-        return self._transport
-
-    @property
-    def settings(self) -> BrokerSettings:
-        """The settings in force; known once the runtime is open."""
-        return self.transport.settings
-
-    @property
-    def worker(self) -> str:
-        """Name of the worker in this process, "" when it is not running."""
-        return self._worker.consumer.worker if self._worker is not None else ""
-
-    @property
-    def handled(self) -> int:
-        """Messages that were handled here since `start`."""
-        return self._worker.host.handled if self._worker is not None else 0
-
-    @property
-    def failed(self) -> int:
-        """Messages whose handling failed for good here since `start`."""
-        return self._worker.host.failed if self._worker is not None else 0
-
-    # Opening and closing
-
     async def open(self) -> None:
-        """Connects and declares, without working yet. Safe to repeat; every other call does it when needed.
-
-        Raises:
-            ServerUnavailableError: no server answers at the URL.
-            ServerNotFoundError: no URL is given and no server binary is installed.
-            BadUrlError, SettingsError: what was given can't be used.
-        """
-        if self._transport is not None:
+        """Connects and declares; see RedisAgentRuntime.open."""
+        if self.transport is not None:
             return
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
             # Asked again: of two callers that found no transport, the second gets here when the first has opened. It would
             # replace that transport by its own, and nothing would close the first one's connections.
-            if self._transport is None:
+            if self.transport is None:
                 await self._open()
 
     async def _open(self) -> None:
@@ -154,7 +95,7 @@ class RuntimeLifecycle:
         namespace = self._given_namespace or settings.namespace or variable("namespace")
         # Only what was made up here is removed in the end. That a name is the usual one says nothing: it may be given, too.
         # guard: a namespace that was given is never deleted
-        self._temporary = namespace is None
+        is_temporary = namespace is None
         settings = replace(settings, namespace=namespace or f"run-{os.getpid()}-{os.urandom(4).hex()}")
         url = self._given_url or settings.url or variable("url")
         if url is None:
@@ -165,59 +106,70 @@ class RuntimeLifecycle:
         transport = RedisTransport(url, settings, self._revive if self._server is not None else None)
         try:
             # Registered before its first key is written: whatever kills this process, a later one finds what it left.
-            if self._temporary:
+            if is_temporary:
                 self._throw_away = ThrowAway(transport)
                 await self._throw_away.begin()
-            await self._declare(transport)
+            await self.local.declare(transport)
         except BaseException:
             if self._throw_away is not None:
                 await self._throw_away.stop()
             await transport.close()
-            await self._release_server()
+            await self.release_server()
             raise
-        self._transport = transport
-        audience = Audience(transport, self._subscriptions, self._agents)
-        self._sender = Sender(transport, self.registry, self._interventions, audience)
+        self.transport = transport
+        audience = Audience(transport, self.local.subscriptions, self.local.agents)
+        self.sender = Sender(transport, self.local.registry, self._interventions, audience)
 
-    def _retry(self, settings: BrokerSettings) -> RetryPolicy:
-        """When a failed message is tried again, unless its agent type says something else."""
-        return self._given_retry or RetryPolicy.of(settings)
+    def required(self) -> RedisTransport:
+        """The connection to the server.
 
-    async def _declare(self, transport: RedisTransport) -> None:
-        types = self._agents.settings_of_types(self._retry(transport.settings))
-        subscriptions = [declared(subscription) for subscription in self._subscriptions]
-        await transport.declare(types, subscriptions, self.registry.versions())
+        Raises:
+            MisuseError: `open` was not called.
+        """
+        if self.transport is None:
+            raise MisuseError("the runtime is not connected: await open() or start() first")
+        return self.transport
 
-    async def _transport_if_any(self) -> RedisTransport | None:
+    async def connected(self) -> RedisTransport:
+        """The connection to the server, opened when that has not been done."""
+        await self.open()
+        return self.required()
+
+    async def open_sender(self) -> Sender:
+        """The sender, after connecting when that has not been done."""
+        await self.open()
+        if self.sender is None:
+            raise MisuseError("the runtime is not connected: await open() or start() first")
+        return self.sender
+
+    async def if_any(self) -> RedisTransport | None:
         """The connection, for something that comes now and is to be known there; None: opening will declare it.
 
         An opening that is under way has said already what it declares: it comes after that.
         """
-        if self._transport is None and self._opening is not None:
+        if self.transport is None and self._opening is not None:
             # guard: what is registered while the runtime opens is declared
             async with self._opening:
                 pass
-        return self._transport
+        return self.transport
+
+    async def knows(self, agent_type: str) -> bool:
+        """Whether an agent type is declared in the namespace, by whatever process; False where it is not open."""
+        transport = await self.if_any()
+        if transport is None:
+            return False
+        return bool(await transport.admin.command("HEXISTS", transport.keys.of("types"), agent_type))
 
     async def close(self) -> None:
-        """Stops, closes the agents, ends every connection. A throw-away namespace is deleted. Safe to repeat."""
-        async with (
-            contextlib.AsyncExitStack() as ending
-        ):  # from the last to the first, although one of them fails
-            ending.push_async_callback(self._release_server)
-            ending.push_async_callback(self._close_transport)
-            ending.push_async_callback(self._agents.close)
-            ending.push_async_callback(self.drain)
-
-    async def _close_transport(self) -> None:
-        if self._transport is not None:
+        """Ends the connection and all that reads by it; a throw-away namespace is deleted. Safe to repeat."""
+        if self.transport is not None:
             # Taken before the await: a second `close` that comes meanwhile finds nothing left to close.
-            transport, self._transport = self._transport, None
-            for following in list(self._followings):
-                following.end()
-            if self._sender is not None:
-                self._sender.deadlines.close()
-                await self._sender.audience.close()
+            transport, self.transport = self.transport, None
+            for reader in list(self.readers):
+                reader.end()
+            if self.sender is not None:
+                self.sender.deadlines.close()
+                await self.sender.audience.close()
             await transport.close(last=None if self._throw_away is None else self._throw_away.end)
 
     async def _revive(self) -> None:
@@ -231,178 +183,166 @@ class RuntimeLifecycle:
         except ServerStartError as error:
             raise ServerUnavailableError(self._server.url, str(error)) from error
 
-    async def _release_server(self) -> None:
+    async def release_server(self) -> None:
+        """Gives the embedded server back, if this one uses it."""
         if self._server is not None:
             # Taken before the await: two calls of `close` must give the server back once, not twice.
             server, self._server = self._server, None
             await server.release()
 
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+class Work:
+    """The work of a process, from start to stop: its worker, and the task that runs it.
+
+    Args:
+        connection: opened by the task.
+        ignores_failures: False: an event that failed for good is raised where the work is stopped.
+        exit_when_stuck: see LocalWorker.
+
+    Attributes:
+        worker: the worker; None: it was not started, or is not connected yet.
+        task: runs it; None: it is not running.
+        cancelled: called with whatever is cancelled, in any process, besides the requests that are handled here.
+    """
+
+    def __init__(
+        self, connection: RuntimeConnection, *, ignores_failures: bool, exit_when_stuck: bool
     ) -> None:
-        await self.close()
-
-    # Working
+        self.worker: LocalWorker | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.cancelled: Callable[[str], None] = lambda _: None
+        self._connection = connection
+        self._ignores_failures = ignores_failures
+        self._exit_when_stuck = exit_when_stuck
 
     def start(self) -> None:
-        """Begins to handle messages, in a task of this event loop. An ordinary call, as in AutoGen.
+        """Begins to handle messages.
 
         Raises:
-            RuntimeStateError: it is running.
+            MisuseError: it is running.
         """
-        if self._task is not None:
-            raise RuntimeStateError("the runtime is already started")
-        self._worker = None
-        self._task = asyncio.create_task(self._work(), name="callboard-worker")
+        if self.task is not None:
+            raise MisuseError("the runtime is already started")
+        self.worker = None
+        self.task = asyncio.create_task(self._run(), name="callboard-worker")
 
-    async def _work(self) -> None:
-        await self.open()
-        transport, sender = self.transport, await self._open_sender()
-        self._worker = LocalWorker(
-            self._agents,
-            Executions(transport, self.registry, sender.tokens.of),
-            self._consumed_types(),
-            self._retry(transport.settings),
-            declare=lambda: self._declare(transport),
-            is_sending=self._is_sending,
+    async def _run(self) -> None:
+        transport = await self._connection.connected()
+        sender, local = await self._connection.open_sender(), self._connection.local
+        self.worker = LocalWorker(
+            local.agents,
+            Executions(transport, local.registry, sender.tokens.of),
+            local.consumed(),
+            local.retry(transport.settings),
+            declare=lambda: local.declare(transport),
+            is_sending=lambda: sender.entering > 0,
             exit_when_stuck=self._exit_when_stuck,
-            cancelled=self._hear_cancelled,
+            cancelled=self.cancelled,
         )
         async with kept_up(self._scheduler(transport)):
-            await self._worker.run()
+            await self.worker.run()
 
     def _scheduler(self, transport: RedisTransport) -> Scheduler | None:
-        """Looks to the schedules of the app; who only sends leaves that to those who work."""
-        if not self._app_name or not self._consumed_types():
+        """Looks to the schedules of the app; a process that only sends leaves that to those that work."""
+        local = self._connection.local
+        if not local.app_name or not local.consumed():
             return None
-        return Scheduler(transport, self.registry, self._app_name, self._schedules)
+        return Scheduler(transport, local.registry, local.app_name, local.schedules)
 
-    def _hear_cancelled(self, what: str) -> None:
-        """Something was cancelled, here or in another process: for what a subclass has to cancel besides requests."""
+    async def add_type(self, name: str) -> None:
+        """An agent type came: the server is told, if it is connected, and so is the worker."""
+        transport = await self._connection.if_any()
+        if transport is not None:
+            await self._connection.local.declare_type(transport, name)
+        await self.add_types()
 
-    def _consumed_types(self) -> list[ConsumedType]:
-        return [
-            ConsumedType(kind.type, kind.persistent, kind.settings.concurrency, kind.settings.rate_limit)
-            for kind in self._agents
-            if (self._only is None or kind.type in self._only) and kind.type not in self._elsewhere
-        ]
+    async def add_types(self) -> None:
+        """A type or a subscription came: the worker, if there is one yet, is to look at it."""
+        if self.worker is not None and self.task is not None:
+            await self.worker.consumer.add_types(self._connection.local.consumed())
 
-    def _is_sending(self) -> bool:
-        return self._sender is not None and self._sender.entering > 0
-
-    def _started(self) -> asyncio.Task[None]:
-        if self._task is None:
-            raise RuntimeStateError("the runtime is not started: call start() first")
-        return self._task
+    def holds(self, agent_id: AgentId) -> bool:
+        """Whether the worker holds a message of this agent."""
+        return self.worker is not None and self.worker.consumer.holds(agent_id.type, agent_id.key)
 
     async def ready(self) -> None:
-        """Waits until the worker of this process takes messages; raises what keeps it from that, or has ended it since."""
+        """Waits until the worker takes messages; raises what keeps it from that, or has ended it since."""
         task = self._started()
         while not task.done():
-            if self._worker is not None and self._worker.consumer.joined.is_set():
+            if self.worker is not None and self.worker.consumer.joined.is_set():
                 return
             await asyncio.sleep(0.001)
-        if self._task is task:
-            self._task = None  # the caller is told below how it ended, and may start again
+        if self.task is task:
+            self.task = None  # the caller is told below how it ended, and may start again
         await task
 
     async def drain(self, grace: float | None = None) -> None:
-        """Stops as SIGTERM does: takes nothing new, lets handlers finish, gives back the rest.
-
-        Args:
-            grace: seconds that running handlers get; None: `drain_grace` of the settings. What runs longer is
-                cancelled and goes to other workers without counting an attempt. A second call may shorten it.
-        """
-        task = self._task
+        """Takes nothing new, lets handlers finish, gives back the rest; see RedisAgentRuntime.drain."""
+        task = self.task
         if task is None:
             return
-        if self._worker is None:
+        if self.worker is None:
             task.cancel()
             await asyncio.wait({task})
         else:
-            await self._worker.drain(task, self.settings.drain_grace if grace is None else grace)
-        if self._task is not task:
+            usual = self._connection.required().settings.drain_grace
+            await self.worker.drain(task, usual if grace is None else grace)
+        if self.task is not task:
             return  # a call with less patience was here first, and told its caller how it ended
-        self._task = None
+        self.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
     async def stop(self) -> None:
-        """Lets running handlers finish and stops. What is queued stays in Redis, for the next start or another process.
+        """Lets running handlers finish and stops.
 
         Raises:
-            RuntimeStateError: it is not running.
+            MisuseError: it is not running.
         """
         self._started()
         await self._stop()
 
     async def stop_when_idle(self) -> None:
-        """Stops when nothing is left to do in the whole namespace: nothing queued, running, or due.
-
-        A message that was sent before this call is always waited for.
-        """
+        """Stops when nothing is left to do in the whole namespace."""
         task = self._started()
         await self.ready()
-        if self._worker is not None:
-            await self._worker.until_idle(task, self._has_failed)
+        if self.worker is not None:
+            await self.worker.until_idle(task, self._has_failed)
         await self._stop()
 
     async def until_idle(self) -> None:
-        """Waits until nothing is left to do in the whole namespace, seen twice, whoever does it; it stops nothing.
-
-        A message that was sent before this call is always waited for. Where no process runs an agent type, what waits for it
-        is waited for as well.
-        """
-        await self.open()
-        if self._task is not None:
+        """Waits until nothing is left to do in the whole namespace, whichever process does it."""
+        transport = await self._connection.connected()
+        if self.task is not None:
             await self.ready()
-        await until_idle(self.transport, self._worker, self._task)
+        await until_idle(transport, self.worker, self.task)
 
     async def stop_when(self, condition: Callable[[], bool]) -> None:
         """Stops as soon as `condition()` is true; it is asked after every change."""
         task = self._started()
         await self.ready()
-        if self._worker is not None:
-            await self._worker.until(lambda: condition() or self._has_failed(), task)
+        if self.worker is not None:
+            await self.worker.until(lambda: condition() or self._has_failed(), task)
         await self._stop()
+
+    def _started(self) -> asyncio.Task[None]:
+        if self.task is None:
+            raise MisuseError("the runtime is not started: call start() first")
+        return self.task
 
     async def _stop(self) -> None:
         await self.drain()
-        if self._has_failed() and self._worker is not None:
-            error, self._worker.host.first_error = self._worker.host.first_error, None
+        if self._has_failed() and self.worker is not None:
+            error, self.worker.host.first_error = self.worker.host.first_error, None
             if error is not None:
                 raise error
 
     def _has_failed(self) -> bool:
         return (
-            not self._ignore_errors and self._worker is not None and self._worker.host.first_error is not None
+            not self._ignores_failures
+            and self.worker is not None
+            and self.worker.host.first_error is not None
         )
-
-    async def _open_sender(self) -> Sender:
-        """Connects when that has not been done."""
-        await self.open()
-        if self._sender is None:
-            raise RuntimeStateError("the runtime is not connected: await open() or start() first")
-        return self._sender
-
-
-def declared(subscription: Subscription) -> Declared:
-    """A subscription as the server keeps it.
-
-    Raises:
-        TypeError: it is of a kind that only this process could know.
-    """
-    if isinstance(subscription, TypeSubscription):
-        return Declared(subscription.agent_type, "topic", subscription.topic_type)
-    if isinstance(subscription, TypePrefixSubscription):
-        return Declared(subscription.agent_type, "prefix", subscription.topic_type_prefix)
-    raise TypeError(
-        f"{type(subscription).__name__} can't cross processes: use TypeSubscription or TypePrefixSubscription"
-    )
 
 
 logger = logging.getLogger("callboard.actors")
@@ -527,13 +467,12 @@ class LocalWorker:
     def _on_turn(self, turn: Turn) -> None:
         self.host.now = self._loop.time()
         if turn.server_ms:
-            self._transport.observe_clock(turn.server_ms, turn.asked_ms)
+            self._transport.clock.observe(turn.server_ms, turn.asked_ms)
         self._changed.set()
         # Before the first handler of this incarnation runs: it may be the one that holds the lock.
-        if self._introduced != self.consumer.worker:
+        if self._keeper is not None and self._introduced != self.consumer.worker:
             self._introduced = self.consumer.worker
-            if self._keeper is not None:
-                self._keeper.introduce(self._introduced)
+            self._keeper.introduce(self._introduced)
 
     def _on_fenced(self, worker: str) -> None:
         """Called in the heartbeat's thread."""

@@ -1,4 +1,4 @@
-"""Reports of how deliveries went: what the log says of a failed handler, and what telemetry listeners are told."""
+"""Reports of messages: what the log says of failed handlers, what telemetry listeners are told, AutoGen's log events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import logging
 import shlex
 import time
 import traceback
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_json
+
+from callboard.broker import AgentId, TopicId
 from callboard.broker.envelope import Delivery, Envelope
 from callboard.broker.outcome import Commit, DeadLetter, Outcome, Release, Retry, Suspend, Wait
 from callboard.broker.remote_errors import text_of
@@ -23,8 +26,22 @@ from callboard.broker.telemetry import (
     WaitsForAnswer,
     emit,
 )
+from callboard.core.context import MessageContext
+from callboard.core.intervention import (
+    DropMessage,
+    InterventionHandler,
+    intercept_publish,
+    intercept_response,
+    intercept_send,
+)
+from callboard.errors import MessageDroppedException
 from callboard.foundation.texts import is_users, one_line
 
+if TYPE_CHECKING:
+    from callboard.logging import MessageKind
+
+# EVENT_LOGGER_NAME: its module is loaded when there is something to log.
+events = logging.getLogger("callboard.events")
 logger = logging.getLogger("callboard.actors")
 
 LONGEST: Final = 200  # characters of an error's text
@@ -98,7 +115,7 @@ class FailureLog:
         )
 
     def answered(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
-        """Whoever asked gets the error, and decides."""
+        """The requester gets the error, and decides."""
         logger.info("%s: %s; its sender gets the error", _failed(agent_type, envelope), self._shown(error))
         _log_traceback(error)
 
@@ -213,3 +230,120 @@ def _tell(delivery: Delivery, outcome: Outcome, seconds: float) -> None:
 
 def _agent(delivery: Delivery) -> str:
     return f"{delivery.raw_type.decode(errors='replace')}/{delivery.raw_key.decode(errors='replace')}"
+
+
+class MessageLog:
+    """Logs AutoGen's events of messages, at DEBUG, because they hold what is said.
+
+    Whether anybody listens is found out when a runtime opens: a message does not ask for it.
+    """
+
+    @classmethod
+    def if_heard(cls) -> MessageLog | None:
+        """A log; None: these events are not listened to."""
+        return cls() if events.isEnabledFor(logging.DEBUG) else None
+
+    def sent(
+        self, message: Any, sender: AgentId | None, receiver: AgentId | TopicId | None, *, is_publish: bool
+    ) -> None:
+        """A message leaves its sender."""
+        self._moved("SEND", "PUBLISH" if is_publish else "DIRECT", message, sender, receiver)
+
+    def delivered(self, message: Any, ctx: MessageContext, receiver: AgentId) -> None:
+        """A handler is about to get a message."""
+        kind = "DIRECT" if ctx.topic_id is None else "PUBLISH"
+        self._moved("DELIVER", kind, message, ctx.sender, receiver)
+
+    def responded(self, response: Any, sender: AgentId, receiver: AgentId | None, *, is_there: bool) -> None:
+        """A response leaves the agent that was asked, or is there at the requester."""
+        self._moved("DELIVER" if is_there else "SEND", "RESPOND", response, sender, receiver)
+
+    @staticmethod
+    def _moved(
+        stage: str, kind: str, message: Any, sender: AgentId | None, receiver: AgentId | TopicId | None
+    ) -> None:
+        from callboard.logging import DeliveryStage, MessageEvent, MessageKind
+
+        events.debug(
+            MessageEvent(
+                payload=_payload(message),
+                sender=sender,
+                receiver=receiver,
+                kind=MessageKind[kind],
+                delivery_stage=DeliveryStage[stage],
+            )
+        )
+
+    def dropped(
+        self, message: Any, sender: AgentId | None, receiver: AgentId | TopicId | None, kind: MessageKind
+    ) -> None:
+        """An intervention handler dropped a message."""
+        from callboard.logging import MessageDroppedEvent
+
+        event = MessageDroppedEvent(payload=_payload(message), sender=sender, receiver=receiver, kind=kind)
+        events.debug(event)
+
+    def failed(self, message: Any, agent_id: AgentId, error: BaseException) -> None:
+        """A handler raised."""
+        from callboard.logging import MessageHandlerExceptionEvent
+
+        payload = _payload(message)
+        events.debug(MessageHandlerExceptionEvent(payload=payload, handling_agent=agent_id, exception=error))
+
+
+def log_construction(error: BaseException, agent_id: AgentId) -> None:
+    """Logs AutoGen's event of a factory that raised."""
+    if events.isEnabledFor(logging.DEBUG):
+        from callboard.logging import AgentConstructionExceptionEvent
+
+        events.debug(AgentConstructionExceptionEvent(agent_id=agent_id, exception=error))
+
+
+def _payload(message: Any) -> str:
+    return to_json(message, fallback=str).decode()
+
+
+class LoggedInterventions(InterventionHandler):
+    """All intervention handlers of a runtime as one, which logs what goes in and what they drop.
+
+    Args:
+        log: Where to.
+        handlers: The handlers.
+    """
+
+    def __init__(self, log: MessageLog, handlers: Sequence[InterventionHandler]) -> None:
+        self._log = log
+        self._handlers = handlers
+
+    async def on_send(self, message: Any, *, message_context: MessageContext, recipient: AgentId) -> Any:
+        from callboard.logging import MessageKind
+
+        sender = message_context.sender
+        self._log.sent(message, sender, recipient, is_publish=False)
+        try:
+            return await intercept_send(self._handlers, message, message_context, recipient)
+        except MessageDroppedException:
+            self._log.dropped(message, sender, recipient, MessageKind.DIRECT)
+            raise
+
+    async def on_publish(self, message: Any, *, message_context: MessageContext) -> Any | type[DropMessage]:
+        from callboard.logging import MessageKind
+
+        sender, topic = message_context.sender, message_context.topic_id
+        self._log.sent(message, sender, topic, is_publish=True)
+        left = await intercept_publish(self._handlers, message, message_context)
+        if left is None and message is not None:
+            self._log.dropped(message, sender, topic, MessageKind.PUBLISH)
+            return DropMessage
+        return left
+
+    async def on_response(self, message: Any, *, sender: AgentId, recipient: AgentId | None) -> Any:
+        from callboard.logging import MessageKind
+
+        try:
+            answer = await intercept_response(self._handlers, message, sender, recipient)
+        except MessageDroppedException:
+            self._log.dropped(message, sender, recipient, MessageKind.RESPOND)
+            raise
+        self._log.responded(answer, sender, recipient, is_there=True)
+        return answer

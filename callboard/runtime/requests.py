@@ -40,7 +40,7 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.state import go_back, snapshot
 
 from .agents import LiveAgent
-from .errors import ChainTooDeepError, DeadlockError
+from .errors import DeadlockError
 from .execution import Execution, Executions
 
 logger = logging.getLogger("callboard.actors")
@@ -67,7 +67,7 @@ class RequestTokens:
         self._tokens.setdefault(request_id, []).append(token)
 
     def remove(self, request_id: str, token: CancellationToken) -> None:
-        """Nobody waits for that request any more."""
+        """Ends the wait for that request."""
         tokens = self._tokens[request_id]
         tokens.remove(token)
         if not tokens:
@@ -194,7 +194,7 @@ def reply_to(
 
     Raises:
         EncodeError: the result can't be written.
-        PayloadTooLargeError, ClaimTooLargeError: it is too large.
+        PayloadTooLargeError: it is too large.
     """
     kind = registry.entry_for(result)
     body = kind.encode(result, limits or Limits.of(settings))
@@ -252,13 +252,13 @@ def way_back(recipient: str, chain: tuple[str, ...], routes: Mapping[str, Route]
 
     Raises:
         DeadlockError: it lets nothing in while it waits.
-        ChainTooDeepError: the chain is too long already.
+        DeadlockError: the chain is too long already.
     """
     route = (routes or {}).get(recipient)
     if route is None:
         raise DeadlockError((*chain, recipient))
     if len(chain) >= DEEPEST_CHAIN:
-        raise ChainTooDeepError((*chain, recipient), DEEPEST_CHAIN)
+        raise DeadlockError((*chain, recipient), DEEPEST_CHAIN)
     return route
 
 

@@ -43,7 +43,7 @@ class RunEntry(NamedTuple):
     tag: str
 
 
-class RunReading:
+class RunEvents:
     """The events of a run, as `async for entry in ...`; made by `runtime.read_run`.
 
     Any number may read, in any process; each keeps its own place, and the server knows nothing of them. A reader whose
@@ -201,7 +201,7 @@ async def listed_runs(
     before: str | ListedRun | None,
     begins_with: str,
 ) -> list[ListedRun]:
-    """See RuntimeRuns.list_runs."""
+    """See RedisAgentRuntime.list_runs."""
     found: list[ListedRun] = []
     await _list_older(transport)
     place = None if before is None else await _place(transport, before)

@@ -155,7 +155,7 @@ def grace(schedule: Schedule, due: int) -> int:
 
 
 def step(schedule: Schedule, due: int, oldest: int, now: int) -> tuple[int | None, int]:
-    """What is sent of a schedule that is due, and what is due then; all of them ms.
+    """The due times of a schedule that are sent now, and the next one; all of them ms.
 
     Args:
         schedule: The schedule.
@@ -206,7 +206,7 @@ def posting_of(
     firing: Firing,
     idempotency_id: str = "",
 ) -> Posting:
-    """What is sent for a due time.
+    """The message of a due time.
 
     Args:
         transport: The connection to the server, for its limits.

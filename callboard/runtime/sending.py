@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from callboard.broker import AgentId, AgentType, MessageRegistry, SubscriptionTable, TopicId
+from callboard.broker import AgentId, AgentType, MessageRegistry, TopicId
 from callboard.broker.envelope import Claim, Envelope, Pointer, Posting, Route, event, is_set_aside, request
 from callboard.broker.errors import (
     BrokerError,
@@ -28,7 +28,7 @@ from callboard.broker.limits import Limits
 from callboard.broker.redis import keys
 from callboard.broker.redis.client.transport import RedisTransport, subscribers_of
 from callboard.broker.remote_errors import decode_error
-from callboard.broker.subscriptions import TypeSubscription
+from callboard.broker.subscriptions import SubscriptionTable, TypeSubscription
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 from callboard.core.intervention import (
@@ -42,8 +42,8 @@ from callboard.core.subscriptions import DefaultTopicId
 from callboard.errors import SettingValueError, UndeliverableException, UnheardError, did_you_mean
 
 from .agents import LocalAgents
-from .errors import ScheduleError
 from .execution import Execution, run_of, running
+from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
 
 
@@ -69,7 +69,10 @@ class Sender:
         self.tokens = RequestTokens(transport)
         self._transport = transport
         self._registry = registry
-        self._interventions = tuple(interventions)
+        log = MessageLog.if_heard()
+        self._interventions = (
+            tuple(interventions) if log is None else (LoggedInterventions(log, interventions),)
+        )
         self._ids = IdSource()
         self._limits = Limits.of(transport.settings)
         self._max_payload = transport.settings.max_payload
@@ -96,7 +99,7 @@ class Sender:
             return self._publish_examined(message, topic_id, sender, token, options)
         if options.strict is None:
             self.audience.notice(message, topic_id, sender)
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def _publish_examined(
         self,
@@ -106,7 +109,7 @@ class Sender:
         token: CancellationToken | None,
         options: SendOptions,
     ) -> None:
-        """The same, once interventions have passed it and, where it is strict, somebody is known to hear it."""
+        """The same, once interventions have passed it and, where it is strict, a subscriber is known to hear it."""
         if self._interventions:
             message = await self._intercepted(message, topic_id, sender, token, options)
             if message is None:
@@ -127,7 +130,7 @@ class Sender:
         Returns:
             Done when it has arrived; None: it leaves with the commit of the running handler.
         """
-        return self._post(message, keys.topic(topic_id.type), topic_id.source, sender, options)
+        return self._post(message, keys.TOPIC + topic_id.type, topic_id.source, sender, options)
 
     async def tell(
         self, message: Any, recipient: AgentId, sender: AgentId | None, options: SendOptions
@@ -142,7 +145,7 @@ class Sender:
         if self._interventions:
             ctx = MessageContext(sender, None, False, CancellationToken(), options.message_id or "")
             message = await self._sent_intercepted(message, ctx, recipient)
-        # What leaves at once is refused by the server; a commit would put it where nobody ever reads.
+        # What leaves at once is refused by the server; a commit would put it where no worker ever reads.
         # guard: a commit tells nobody who does not exist
         if not options.now and running(self._transport) is not None:
             await self.audience.check_type(recipient.type)
@@ -171,25 +174,28 @@ class Sender:
     ) -> asyncio.Future[bool] | None:
         """Hands a message to the commit of the running handler, or to the publisher; without a suspension in between."""
         execution = running(self._transport)
+        run = run_of(execution)
+        due, expires_in, idempotency_id = 0, None, ""
+        if options is not USUAL:
+            due, expires_in = times(options)
+            idempotency_id = _idempotency_id(options)
         kind = self._registry.entry_for(message)
         body, claim = kind.encode(message, self._limits), None
         if options.claim_check or len(body) > self._max_payload:
             body, claim = self._set_aside(body, options.claim_check)
-        due, expires_in = (0, None) if options is USUAL else times(options)
         if execution is None:
             name, cause = options.message_id or self._ids.next(), None
         else:
             nature = kind.nature(message) if options.now else ""
             name, cause = options.message_id or execution.next_id(nature), execution.envelope.id
         author = None if sender is None else str(sender)
-        is_aside, run = claim is not None, run_of(execution)
+        is_aside = claim is not None
         told, off = options.if_buried, options.cancellable
         # fmt: off
         envelope = event(
             name, kind.name, key, author, body, cause, expires_in, kind.version, is_aside, run, told, off
         )
         # fmt: on
-        idempotency_id = _idempotency_id(options)
         if execution is not None:
             # guard: what a handler publishes waits for its commit
             if not options.now:
@@ -203,7 +209,7 @@ class Sender:
         return self._transport.publisher.post(posting)
 
     def _set_aside(self, body: bytes, claim_check: bool | None) -> tuple[bytes, Claim | None]:
-        """What the envelope holds, and the bytes it points to when they go beside the stream."""
+        """The body of the envelope, and the bytes it points to when they go beside the stream."""
         if not is_set_aside(len(body), claim_check, self._transport.settings):
             return body, None
         claim = Claim(f"blob:{self._ids.next()}", body)
@@ -453,15 +459,15 @@ def times(options: SendOptions) -> tuple[int, int | None]:
     """When a message is due, as a Posting has it, and how many ms later it expires.
 
     Raises:
-        ScheduleError: it can't be sent at that time.
+        SettingValueError: it can't be sent at that time.
     """
     seconds = options.expires_in
     due = 0 if options.delay is None and options.at is None else _due(options)
     if seconds is None:
         return due, None
     if not _is_seconds(seconds) or seconds == 0:
-        raise ScheduleError(
-            f"expires_in={_shown(seconds)} has to be seconds, more than 0 and less than {LONGEST:.0f}"
+        raise SettingValueError(
+            "expires_in", _shown(seconds), f"seconds, more than 0 and less than {LONGEST:.0f}"
         )
     return due, max(1, int(seconds * 1000))
 
@@ -477,22 +483,20 @@ def _shown(value: object) -> str:
 def _due(options: SendOptions) -> int:
     delay, at = options.delay, options.at
     if delay is not None and at is not None:
-        raise ScheduleError("give a delay or a time, not both")
+        raise SettingValueError("delay", _shown(delay), "left out where a time is given, `at`")
     if delay is not None:
         if not _is_seconds(delay):
-            raise ScheduleError(
-                f"a delay of {_shown(delay)} can't be: it has to be seconds, 0 or more and less than {LONGEST:.0f}"
-            )
+            raise SettingValueError("delay", _shown(delay), f"seconds, 0 or more and less than {LONGEST:.0f}")
         return int(delay * 1000)
     if at is None:
         return 0
     # Programs without a type checker give a number of seconds since 1970, or a text.
     if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ScheduleError(
-            f"at={_shown(at)} has to be a datetime, such as datetime.fromtimestamp(seconds, UTC)"
-        )
+        raise SettingValueError("at", _shown(at), "a datetime, such as datetime.fromtimestamp(seconds, UTC)")
     if at.tzinfo is None:
-        raise ScheduleError("at= needs a time zone, such as datetime.now(UTC) + timedelta(minutes=5)")
+        raise SettingValueError(
+            "at", str(at), "a time with its zone, such as datetime.now(UTC) + timedelta(minutes=5)"
+        )
     return min(0, -int(at.timestamp() * 1000))
 
 
@@ -517,7 +521,7 @@ class Deadlines:
             self._wake_at(until, loop)
 
     def remove(self, waiting: asyncio.Future[Any]) -> None:
-        """Nobody waits for it any more."""
+        """Forgets it: it is not waited for any more."""
         self._waits.pop(waiting, None)
 
     def _wake_at(self, until: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -556,7 +560,7 @@ PATIENCE = 1.0  # seconds that closing waits for what was asked
 
 
 class Case(NamedTuple):
-    """What is published: all messages of one case are heard alike.
+    """A class of messages and a topic type: all messages of one case are heard alike.
 
     Attributes:
         topic: topic type.
@@ -593,17 +597,17 @@ class Audience:
         self._task: asyncio.Task[None] | None = None
 
     def notice(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Looks at a message that is published; warns, a little later, if nobody hears it."""
+        """Looks at a message that is published; warns, a little later, if no agent hears it."""
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
         # A plain tuple is equal to the Case, and made in a quarter of the time.
         if (topic_id.type, message.__class__, own_type) not in self._known:
             self._look_at(Case(topic_id.type, message.__class__, own_type))
 
     async def check(self, message: Any, topic_id: TopicId, sender: AgentId | None) -> None:
-        """Refuses a message that nobody would hear.
+        """Refuses a message that no agent would hear.
 
         Raises:
-            UnheardError: nobody would.
+            UnheardError: none would.
             ServerUnavailableError, CommandError: the server has to know it, and can't be asked.
         """
         own_type = sender.type if sender is not None and sender.key == topic_id.source else None
@@ -628,7 +632,7 @@ class Audience:
         self._known_types.add(agent_type)
 
     async def silence(self, case: Case) -> str | None:
-        """Why nobody hears messages of a case; None when somebody may."""
+        """Why no agent hears messages of a case; None when one may."""
         if self._is_heard(case, self._subscribers_here(case.topic)):
             return None
         subscribers = (await subscribers_of(self._transport.admin, [case.topic]))[case.topic]

@@ -1,7 +1,7 @@
 """Steps of a handler that have no name of their own, and the tape of them while a run is recorded or replayed.
 
-Whoever leads a run or speaks in it opens a Tape for what its handler does, and writes it with its commit; model clients and
-tools note and ask here, and know nothing of runs.
+The manager of a run, and each of its members, opens a Tape for its handler and writes it with the commit; model clients
+and tools note and ask here, and know nothing of runs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NumberedStep:
         return f"{self.name}:{self.number}"
 
     async def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What is recorded, else what the function returns, recorded first."""
+        """The recorded result, else that of the function, recorded first."""
         try:
             return await self.context.once(self.full_name, function, *args, **kwargs)
         except BaseException:
@@ -113,7 +113,7 @@ class Take(BaseModel):
 
 @dataclass(slots=True)
 class Tape:
-    """What one handler has noted."""
+    """The notes of one handler."""
 
     takes: list[Take] = field(default_factory=list)
 
@@ -140,14 +140,14 @@ def taping(tape: Tape | None) -> ContextScope[Tape | None]:
 
 
 def note(kind: TakeKind, request: dict[str, Any], answer: dict[str, Any]) -> None:
-    """Note an answer, if somebody records."""
+    """Note an answer, if the run is recorded."""
     tape = tape_here.get()
     if tape is not None:
         tape.takes.append(Take(agent=speaker(), kind=kind, request=request, answer=answer))
 
 
 def is_taped() -> bool:
-    """Whether somebody records here."""
+    """Whether the run is recorded here."""
     return tape_here.get() is not None
 
 

@@ -25,7 +25,7 @@ MOST_TOLD = 1000  # different problems that are said
 
 
 class Place(NamedTuple):
-    """What is read.
+    """The topic, or the part of it, that is read.
 
     Attributes:
         topic: topic type.
@@ -73,7 +73,7 @@ class Start(NamedTuple):
 
 
 class Following:
-    """What is published to a topic, as `async for message, ctx in ...`; made by `runtime.follow`.
+    """Messages that are published to a topic, as `async for message, ctx in ...`; made by `runtime.follow`.
 
     It has no consumer group and no key in the server: agents get every message all the same, and nothing is left when it
     ends. It ends when the loop is left, and with the runtime. A loop begins with what is published from then on;

@@ -2,13 +2,8 @@ from .budget import RunBudget as RunBudget
 from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
-    ChoiceTimeoutError as ChoiceTimeoutError,
-    GraphConditionError as GraphConditionError,
-    HandoffTargetError as HandoffTargetError,
-    LedgerError as LedgerError,
-    ParticipantTypeError as ParticipantTypeError,
     RunBudgetExceededError as RunBudgetExceededError,
-    RunNotFoundError as RunNotFoundError,
+    RunUnknownError as RunUnknownError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,
     TeamDeclarationError as TeamDeclarationError,
@@ -18,7 +13,6 @@ from .errors import (
     TeamNotRunError as TeamNotRunError,
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
-    TeamRunUnknownError as TeamRunUnknownError,
     TeamStateError as TeamStateError,
     TeamTaskError as TeamTaskError,
 )

@@ -12,30 +12,32 @@ from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+
+from pydantic import WithJsonSchema
 
 from callboard.agents.base import Said
 from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.errors import is_outage
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.core.agent import Messaging
-from callboard.core.context import ContextScope
-from callboard.core.people import OnInput, Question, asking_by, checked
-from callboard.core.questions import CheckedQuestion
+from callboard.core.cancellation import UNSET
+from callboard.core.context import ContextScope, MessageContext
+from callboard.core.people import OnInput, Question, as_json, asking_by
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
-from callboard.models.budget import UsageLedger
-from callboard.models.stores import RuntimeStore
+from callboard.messages.events import AnyMessage
 from callboard.runtime.control import Control
-from callboard.runtime.effects import names_in
+from callboard.runtime.effects import noting
 from callboard.runtime.execution import in_run_path
 from callboard.runtime.steps import taping
 
-from .budget import Overspent
-from .errors import ChoiceTimeoutError
-from .loop import Next, Speaking, Spoken, TurnLoop, heard_by, reached, tape_for, write_takes
-from .member import Drafts, tag_of
-from .outcome import answer_id, budget_error, failure_of, unborn_text
+from .budget import Overspent, budget_error, set_limits, time_overspent, turns_overspent
+from .errors import TeamNotRunError
+from .fork import mark_turn
+from .loop import Choice, TurnLoop, reached, tape_for, write_takes
+from .member import Drafts, ShownQuestions, tag_of
+from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
     Answer,
     Consult,
@@ -49,7 +51,6 @@ from .protocol import (
     Shown,
     Speak,
     StartRun,
-    TimeUp,
     Told,
     TurnFailed,
     asking_address,
@@ -61,10 +62,10 @@ from .protocol import (
     stream_of,
     tell_all_of,
 )
-from .states import TurnMark
 
 if TYPE_CHECKING:
     from callboard.core.protocol import AgentRuntime
+    from callboard.runtime.runtime import RedisAgentRuntime
 
 
 T = TypeVar("T")
@@ -72,8 +73,8 @@ T = TypeVar("T")
 STOPPED: Final = "External termination requested"
 
 
-class Leading:
-    """Leads the runs of one conversation while one message is handled.
+class RunSteps:
+    """The step that the runs of one conversation take because of one message.
 
     Args:
         manager: Tells members and larger teams what they are to know.
@@ -102,8 +103,7 @@ class Leading:
         self._loop = loop
         self._teams = teams
         self._settings = settings
-        self._limiting = Limiting(manager, control)
-        self._consulting = Consulting(manager, control, loop.plan.name)
+        self._consults = Consults(manager, control, loop.plan.name)
         self.is_undone = False
         self._before = state.context.savepoint()
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
@@ -116,6 +116,8 @@ class Leading:
         Returns:
             Why it can't, in the words of the strategy; "": it has begun.
         """
+        # A part that a member could not take over is a dead letter. A run that began before it is replayed would let that
+        # member speak without its past, and the replay would come too late: one that has spoken takes no part over.
         # guard: a fork that is not whole does not go on
         if self._state.unborn:
             return unborn_text(self._state.unborn)
@@ -125,11 +127,12 @@ class Leading:
         try:
             with in_run_path(run.path):
                 await self._in_time(self._loop.check(messages or None))
-        except (ValueError, ChoiceTimeoutError) as error:
+        except (ValueError, TeamNotRunError) as error:
             return str(error)
         self._state.run = run
         run.budget = run.budget or self._loop.plan.budget
-        await self._limiting.begin(run)
+        if run.budget is not None:
+            run.timer = await set_limits(self._manager, run.budget, run.run_id, run.path)
         self.stage.task(run, messages)
         await self._go_on(run, self._loop.start(messages or None))
         await reached("run begins")
@@ -137,15 +140,14 @@ class Leading:
 
     async def hear(self, run: CurrentRun | None, member: str, answer: Answer) -> None:
         """A member has spoken."""
-        spoken = Spoken(member, answer.turn, answer.messages, answer.is_team)
-        speaking = self._state.speaking.get(spoken.member)
-        if run is None or speaking is None or speaking.turn != spoken.turn:
-            self._hear_late(spoken)
+        speaking = self._state.speaking.get(member)
+        if run is None or speaking is None or speaking.turn != answer.turn:
+            self._hear_late(member, answer.turn)
             return
         self.stage.turn(run, member, answer)
         self._loop.round_ended = partial(self._mark, run)
         self._state.called_off.pop(member, None)
-        await self._go_on(run, self._loop.hear(spoken))
+        await self._go_on(run, self._loop.hear(member, answer.turn, answer.messages, answer.is_team))
         await reached("turn ends")
 
     async def choose(self) -> None:
@@ -160,13 +162,13 @@ class Leading:
         saved = marks[-1].selection if marks else await self._loop.selection.save_state()
         self._state.selection, self._before = dict(saved), self._state.context.savepoint()
 
-    def _hear_late(self, spoken: Spoken) -> None:
-        """Who had begun to speak before the run was cancelled has heard what it was told, and is not told again."""
-        called_off = self._state.called_off.get(spoken.member, [])
+    def _hear_late(self, member: str, turn: int) -> None:
+        """A member that had begun to speak before its run was cancelled has heard what it was told: it is not told again."""
+        called_off = self._state.called_off.get(member, [])
         for late in called_off:
-            if late.turn == spoken.turn:
-                self._state.heard[spoken.member] = late.heard
-                self._state.called_off[spoken.member] = [one for one in called_off if one.turn > late.turn]
+            if late.turn == turn:
+                self._state.heard[member] = late.heard
+                self._state.called_off[member] = [one for one in called_off if one.turn > late.turn]
 
     async def fail(self, failed: TurnFailed) -> None:
         """The run under way has failed."""
@@ -181,23 +183,29 @@ class Leading:
         """The time of a run is over."""
         run = self._state.run
         if run is not None and run.run_id == run_id:
-            await self.exceed(self._limiting.time_up(run))
+            # The message that tells of it is the one that is handled: cancelling it would undo what its handler does.
+            run.timer = ""
+            await self.exceed(time_overspent(run.budget))
 
-    async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Next | None]) -> None:
+    async def _go_on(self, run: CurrentRun, step: Coroutine[Any, Any, Choice | None]) -> None:
         self._loop.show = lambda event: self.stage.show(run, event)
-        self._loop.choosing = partial(self._consulting.answers, run)
+        self._loop.choosing = partial(self._consults.answers, run)
         tape, following = tape_for(run.record), None
         try:
             with in_run_path(run.path), taping(tape):
                 following = await self._in_time(step)
             await write_takes(self._manager.runtime, run.stream, tape)
         except UnansweredError as unanswered:
+            # It chooses once more when there is an answer, from its start, in this process or in another. What the first
+            # call left in it (a message in its context, a name that was tried) would be there twice.
             # guard: a strategy that asks is as it was before it chose
             self.is_undone = True
             self._state.context.go_back(self._before)
             await write_takes(self._manager.runtime, run.stream, tape)
-            await self._consulting.ask(run, unanswered)
+            await self._consults.ask(run, unanswered)
         except Exception as error:
+            # While the server is away the handler is repeated. Were the run ended here, the commit that says so would reach
+            # the server when it is back: an outage of a second would fail each run that was choosing.
             # guard: an outage is waited for, and any other error ends the run
             if is_outage(error):
                 raise
@@ -208,14 +216,10 @@ class Leading:
             await self._follow(run, following)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
-        # What the user wrote may wait for ever, and whoever waits for the run would with it.
-        seconds = self._settings.choice_timeout
-        try:
-            return await within(seconds, step)
-        except LateError as error:
-            raise ChoiceTimeoutError(self._loop.plan.name, seconds) from error
+        # A strategy of the user's may wait for ever, and the readers of the run would with it.
+        return await within(self._settings.choice_timeout, step, self._loop.plan.name)
 
-    async def _follow(self, run: CurrentRun, following: Next) -> None:
+    async def _follow(self, run: CurrentRun, following: Choice) -> None:
         if following.said:
             self.stage.said(run, following.said)
         marks = self._state.marks
@@ -223,14 +227,16 @@ class Leading:
             await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
         if following.stop is not None:
             await self._end(RunEnded(state="completed", stop_reason=following.stop))
-        elif following.asks and run.is_stopping:
+        elif following.speakers and run.is_stopping:
             await self._end(RunEnded(state="completed", stop_reason=STOPPED))
         else:
-            names = [ask.member for ask in following.asks]
-            overspent = self._limiting.ask(run, len(names))
+            names, budget = following.speakers, run.budget
+            overspent = None if budget is None else turns_overspent(budget, run.asked, len(names))
             if overspent is not None:
                 await self.exceed(overspent)
-            elif run.is_paused or run.is_stepping:
+                return
+            run.asked += len(names)
+            if run.is_paused or run.is_stepping:
                 self._hold(run, names)
             else:
                 await self._ask(run, names)
@@ -244,12 +250,15 @@ class Leading:
         for name in members:
             speaking = self._state.speaking[name]
             called_off = self._state.called_off.get(name, ())
+            # A run is cancelled while `Speak` is on its way: the member may have taken that turn or not, which only it
+            # knows. Its next `Speak` says what came with the earlier one; without this a member that had heard it would
+            # hear it again.
             # guard: what came with a turn that was called off is not heard twice
-            told = {late.turn: len(self._heard(name, late)) for late in called_off}
+            told = {late.turn: len(self._loop.unheard(name, late)) for late in called_off}
             speak = Speak(
                 run=run.stream,
                 turn=speaking.turn,
-                messages=list(self._heard(name, speaking)),
+                messages=list[AnyMessage](self._loop.unheard(name, speaking)),
                 inside=run.inside,
                 told=told,
                 record=run.record,
@@ -258,16 +267,13 @@ class Leading:
             with in_run_path(run.path):
                 await tell_all_of(self._manager, speak, to, message_id=asking, cancellable=True)
 
-    def _heard(self, name: str, speaking: Speaking) -> Sequence[BaseChatMessage]:
-        """What is said to a member with a turn."""
-        return heard_by(name, self._state.thread[self._state.heard.get(name, 0) : speaking.heard])
-
     async def _end(self, end: RunEnded) -> None:
         run = self._state.run
         if run is None:
             return
         await self._call_off(run)
-        await self._limiting.end(run)
+        if run.timer:
+            await self._control.cancel(run.timer)
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
@@ -335,7 +341,7 @@ class Leading:
     # Orders
 
     async def pause(self, run: CurrentRun, now: bool) -> bool:
-        """Nobody begins to speak; `now`: who is speaking is interrupted as well."""
+        """No member begins to speak; `now`: those who are speaking are interrupted as well."""
         if run.is_paused and (run.is_interrupted or not now):
             return False
         run.is_paused = True
@@ -381,7 +387,7 @@ class Leading:
         return True
 
     async def abort(self, run: CurrentRun, now: bool) -> bool:
-        """It ends now. Whoever is speaking is cancelled, in whatever process; what they say all the same is not heard."""
+        """It ends now. Members that are speaking are cancelled, in whatever process; an answer that comes late is void."""
         await self._end(RunEnded(state="cancelled"))
         return True
 
@@ -397,7 +403,7 @@ class Leading:
         return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
-        """Nobody waits any more for those who are speaking: they are cancelled, and a team passes it on to its members."""
+        """Cancel the members that are speaking, whose answers are not waited for; a team passes it on to its own."""
         for name, speaking in self._state.speaking.items():
             if name in run.held:
                 continue
@@ -407,13 +413,13 @@ class Leading:
             else:
                 await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         if run.asking and self._loop.termination is not None:
-            # The turn loop does so where somebody has spoken, or is to speak.
+            # The turn loop does so where a member has spoken, or is to speak.
             await self._loop.termination.reset()
-        await self._consulting.withdraw(run)
+        await self._consults.withdraw(run)
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
-        """Whoever was interrupted may speak again."""
+        """Members that were interrupted may speak again."""
         if run.is_interrupted:
             run.is_interrupted = False
             for agent in self._agents_speaking():
@@ -480,7 +486,7 @@ class Stage:
         )
 
     def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
-        """What a member has said, in parts that are small enough. It takes the place of its drafts."""
+        """The messages of a member, in parts that are small enough. They take the place of its drafts."""
         turn = (*run.inside, answer.turn)
         has_drafts = (answer.drafts or answer.is_team) and not run.inside
         settles = tag_of(turn) if has_drafts else ""
@@ -530,61 +536,8 @@ class Stage:
         last.events.append(entry)
 
 
-class Limiting:
-    """Begins and ends what a budget needs.
-
-    Args:
-        manager: Reminds itself of the end of the time.
-        control: Takes that back.
-    """
-
-    def __init__(self, manager: Messaging, control: Control) -> None:
-        self._manager = manager
-        self._control = control
-
-    async def begin(self, run: CurrentRun) -> None:
-        """Set the limits, before anybody is asked to speak."""
-        budget = run.budget
-        if budget is None:
-            return
-        if budget.is_for_models:
-            # guard: a run's limits are there before its first request
-            await UsageLedger(RuntimeStore()).limit(
-                f"run:{names_in(run.path)[-1]}", tokens=budget.tokens, usd=budget.usd
-            )
-        if budget.seconds is not None:
-            run.timer = f"time up {run.run_id}"
-            await self._manager.tell(
-                TimeUp(run_id=run.run_id),
-                self._manager.id,
-                message_id=run.timer,
-                after=budget.seconds,
-                cancellable=True,
-            )
-
-    async def end(self, run: CurrentRun) -> None:
-        """Take back what is left."""
-        if run.timer:
-            await self._control.cancel(run.timer)
-
-    def ask(self, run: CurrentRun, turns: int) -> Overspent | None:
-        """Count turns before they are taken; a limit that does not allow them."""
-        limit = None if run.budget is None else run.budget.turns
-        if limit is not None and run.asked + turns > limit:
-            return Overspent(unit="turns", limit=limit, spent=run.asked)
-        run.asked += turns
-        return None
-
-    def time_up(self, run: CurrentRun) -> Overspent:
-        """The limit that a run has reached whose time is over."""
-        # The message that tells of it is the one that is handled: cancelling it would undo what its handler does.
-        run.timer = ""
-        seconds = (run.budget.seconds if run.budget else None) or 0.0
-        return Overspent(unit="seconds", limit=seconds, spent=seconds)
-
-
 class UnansweredError(BaseException):
-    """The strategy asks what nobody has answered yet: its choice is off, and made anew when there is an answer.
+    """The strategy asks a question without an answer: its choice is off, and made anew when there is one.
 
     As `Suspended` does, it passes what catches exceptions.
 
@@ -593,13 +546,13 @@ class UnansweredError(BaseException):
         question: What it asks, checked.
     """
 
-    def __init__(self, name: str, question: CheckedQuestion[Any]) -> None:
+    def __init__(self, name: str, question: Question) -> None:
         super().__init__(question.text)
         self.name = name
         self.question = question
 
 
-class Consulting:
+class Consults:
     """Asks people for a strategy.
 
     Args:
@@ -618,7 +571,7 @@ class Consulting:
         return asking_by(partial(_answer, run))
 
     async def ask(self, run: CurrentRun, unanswered: UnansweredError) -> None:
-        """Has somebody ask; `Consulted` says what came of it."""
+        """Have the agent ask that does so for this manager; `Consulted` says what came of it."""
         asked = unanswered.question
         run.consulted += 1
         run.asking = consulting_id(self._manager.id, run.run_id, run.consulted)
@@ -630,18 +583,18 @@ class Consulting:
             name=unanswered.name,
             text=asked.text,
             answer_schema=json.loads(asked.schema),
-            choices=asked.choices,
+            choices=asked.choices or (),
             to=asked.to,
             timeout=asked.timeout,
-            default=asked.default,
-            details=json.loads(asked.details or "{}"),
+            default=asked.default_json,
+            details=json.loads(asked.details_json or "{}"),
         )
         asks = asking_address(self._manager.id)
         with in_run_path(run.path):
             await tell_all_of(self._manager, consult, asks, message_id=run.asking, cancellable=True)
 
     async def withdraw(self, run: CurrentRun) -> None:
-        """The run has ended: nobody is asked any more."""
+        """The run has ended: its question is withdrawn."""
         if run.asking:
             await self._control.cancel(run.asking)
             run.asking = ""
@@ -649,6 +602,8 @@ class Consulting:
 
 def note_answer(run: CurrentRun | None, told: Consulted) -> bool:
     """Keeps what came of a question. Returns whether the run waits for it."""
+    # An answer may come when the run that asked is over and the next one asks something else: it would be taken for the
+    # answer to that, and the strategy would choose by what was said about another question.
     # guard: only the answer that a run waits for lets it go on
     if run is None or not told.id or run.asking != told.id:
         return False
@@ -660,55 +615,50 @@ def note_answer(run: CurrentRun | None, told: Consulted) -> bool:
 async def _answer(run: CurrentRun, question: Question) -> Any:
     told = run.answers.get(question.name)
     if told is None:
-        raise UnansweredError(question.name, checked(question))
+        raise UnansweredError(question.name, question.checked())
     if told.status is InputStatus.ANSWERED:
-        return checked(question).read(told.input_id, told.answer)
+        return question.checked().read(told.input_id, told.answer)
     raise (InputExpiredError if told.status is InputStatus.EXPIRED else InputWithdrawnError)(told.input_id)
 
 
-async def mark_turn(
-    state: ManagerState, loop: TurnLoop, run: CurrentRun | None, most: int, speakers: Sequence[str] = ()
-) -> None:
-    """Add the mark of a turn that has ended, or of what was loaded.
+async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> None:
+    """Ask a person for the manager of a conversation, and tell it what came of the question.
 
     Args:
-        state: What the manager remembers.
-        loop: Its turn loop.
-        run: The run that it belongs to; None: none.
-        most: How many marks are kept, the newest.
-        speakers: Who spoke.
+        agent: The agent that asks, see `asking_address`.
+        consult: What it asks.
+        ctx: The context of that message.
     """
-    asked = run.parent.turn if run is not None and run.parent is not None else 0
-    if state.context.dropped or run is None:
-        state.marks.clear()  # the logs have lost what the marks before were about
-        state.lost = max(0, asked - 1)
-    termination = None if loop.termination is None else dict(await loop.termination.save_state())
-    state.marks.append(
-        TurnMark(
-            turn=state.last_turn,
-            by=tuple(speakers),
-            run_id="" if run is None else run.run_id,
-            asked=asked,
-            thread=len(state.thread),
-            context=len(state.context),
-            turns=state.turns,
-            heard=dict(state.heard),
-            round_start=state.round_start,
-            selection=dict(await loop.selection.save_state()),
-            termination=termination,
-            called_off={name: list(turns) for name, turns in state.called_off.items() if turns},
-        )
-    )
-    if len(state.marks) > most:
-        state.marks.trim(keep=most)
-        state.lost = max(0, state.marks[0].asked - 1)
+    if ctx.sender is None:
+        raise TeamNotRunError(agent.id.type, "was told to ask by nobody")
+    runtime = cast("RedisAgentRuntime", agent.runtime)
+    shown = ShownQuestions(runtime, consult.run, (*consult.inside, 0), consult.source)
+    # What it is read as only the manager knows.
+    answer_type: Any = Annotated[Any, WithJsonSchema(consult.answer_schema)]
+    answer, status, input_id = "", InputStatus.ANSWERED, ""
+    try:
+        with ContextScope(noting, shown):
+            answer = as_json(
+                await ctx.ask(
+                    consult.text,
+                    name=consult.name,
+                    choices=consult.choices or None,
+                    answer_type=answer_type,
+                    to=consult.to or None,
+                    timeout=consult.timeout,
+                    default=UNSET if consult.default is None else json.loads(consult.default),
+                    details=consult.details,
+                )
+            )
+    except (InputExpiredError, InputWithdrawnError) as error:
+        is_late = isinstance(error, InputExpiredError)
+        status = InputStatus.EXPIRED if is_late else InputStatus.WITHDRAWN
+        input_id = getattr(error, "input_id", "")
+    told = Consulted(id=consult.id, name=consult.name, status=status, answer=answer, input_id=input_id)
+    await agent.tell(told, ctx.sender)
 
 
-class LateError(Exception):
-    """It has not ended in time, and was cancelled."""
-
-
-async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float, step: Coroutine[Any, Any, T], team: str) -> T:
     """Awaits a coroutine for so long at most.
 
     Most strategies and conditions decide without waiting for anything: they have ended when others would begin to wait, and
@@ -717,9 +667,10 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
     Args:
         seconds: How long it may wait, from when it first does.
         step: The coroutine.
+        team: Name of the team, for the error.
 
     Raises:
-        LateError: It has not ended by then.
+        TeamNotRunError: It has not ended by then, and was cancelled (a RuntimeError).
     """
     try:
         waiting = step.send(None)
@@ -732,13 +683,17 @@ async def within(seconds: float, step: Coroutine[Any, Any, T]) -> T:
             return await _rest(step, waiting)
     except TimeoutError as error:
         if limit.expired():
-            raise LateError from error
+            raise TeamNotRunError(
+                team,
+                f"could not choose who speaks next within choice_timeout={seconds:g} s: "
+                f"look for what its strategy or its termination condition waits for",
+            ) from error
         raise
 
 
 @coroutine
 def _rest(step: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, T]:
-    """What is left of a coroutine that waits for something."""
+    """The rest of a coroutine that waits for something."""
     try:
         while True:
             try:

@@ -27,11 +27,11 @@ from callboard.testing.cassette import Cassette, CassetteError, said_in
 
 from .budget import RunBudget, check_budget
 from .errors import (
+    RunUnknownError,
     TeamBusyError,
     TeamForkError,
     TeamMemberError,
     TeamNotRunError,
-    TeamRunUnknownError,
     TeamStateError,
     TeamTaskError,
 )
@@ -64,192 +64,11 @@ from .states import TurnMark
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from callboard.runtime.run_history import RunEntry, RunReading as RunEvents
+    from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
-class Records:
-    """The part of a TeamClient that is about what there was."""
-
-    runtime: RedisAgentRuntime
-    team: str
-    conversation: str
-    _address: AgentId
-
-    def entries(self, run_id: str) -> AsyncGenerator[Any, None]:
-        """The entries of a run's stream."""
-        raise NotImplementedError
-
-    def beside(self, conversation: str) -> Self:
-        """Another conversation of the team."""
-        other = copy(self)
-        other.conversation, other._address = conversation, AgentId(self.team, conversation)
-        return other
-
-    async def usage(self, run_id: str) -> RunUsage:
-        """What a run has used until now, by agent and by model: of its members, of who chooses speakers, of nested teams.
-
-        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
-
-        Args:
-            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
-        """
-        await self.runtime.open()
-        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
-        return await ledger.of_run(stream_of(self._address, run_id))
-
-    async def export(self, run_id: str) -> Cassette:
-        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
-
-        Args:
-            run_id: Id of a run that was started with `record=True`.
-
-        Raises:
-            CassetteError: It was not recorded, or not completely (a ValueError).
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
-        """
-        async with aclosing(self.entries(run_id)) as entries:
-            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
-
-    async def turns(self) -> list[TurnMark]:
-        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
-        await self.runtime.open()
-        stored = await self.runtime.transport.load_state(self.team, self.conversation)
-        return marks_in(stored)
-
-    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
-        """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
-
-        This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with
-        a task or without, and nothing that was answered before is paid for again. What an agent keeps beside `save_state`,
-        and what it did outside, is not forked.
-
-        Args:
-            conversation: Id of the new one, in which nothing was said yet.
-            at: Number of the turn, one of `turns()`; None: see `run_id`.
-            run_id: After the last turn of this run; "": after the last turn that has ended.
-
-        Returns:
-            The new conversation.
-
-        Raises:
-            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
-            SettingValueError: There can't be a conversation of that id (a ValueError).
-        """
-        check_conversation(conversation)
-        fork_id = f"fork {uuid.uuid4().hex}"
-        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id, is_cut_only=True)
-        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
-        if accepted.part is not None:  # else the manager is an older one, and has seen to it
-            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
-            accepted = await self.runtime.send_message(born, other, claim_check=True)
-        if accepted.problem:
-            where = "" if at is None else f"after turn {at}"
-            raise TeamForkError(self.team, self.conversation, where, accepted.problem)
-        return self.beside(conversation)
-
-
-async def cassette_of(
-    runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
-) -> Cassette:
-    """What a run's two streams have, as a cassette.
-
-    Args:
-        runtime: Reads them.
-        team: Name of the team.
-        stream: Of the run.
-        entries: Those of the run, from its start to its end.
-
-    Raises:
-        CassetteError: The run was not recorded, or not completely (a ValueError).
-    """
-    runtime.registry.register(Take)
-    takes: list[Take] = []
-    async with runtime.read_run(takes_of(stream), live=False) as found:
-        takes += [entry.event async for entry in found]
-    if not takes:
-        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
-    lost = [take.agent for take in takes if take.answer is None]
-    if lost:
-        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
-    task, reading = "", RunReading(shows_task=True)
-    async for entry in entries:
-        if isinstance(entry.event, Shown):
-            list(reading.show(entry.event))
-            if entry.event.is_task:
-                texts = [one.to_text() for one in entry.event.messages if isinstance(one, BaseChatMessage)]
-                task = "\n".join(texts)
-        elif isinstance(entry.event, RunEnded):
-            result = reading.result(entry.event)
-            return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
-    raise CassetteError(f"the run {stream!r} has not ended")
-
-
-class Steering(Records):
-    """The part of a TeamClient that tells runs what to do."""
-
-    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
-        """Let nobody begin to speak until `resume`; it holds across restarts of everything.
-
-        Args:
-            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
-                such as answers of models and tools, is not made again.
-            run_id: The run that is meant; "": the one under way.
-
-        Returns:
-            False when it was paused already.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="pause", now=now, run_id=run_id))
-
-    async def resume(self, *, run_id: str = "") -> bool:
-        """Go on after `pause`; False when it was not paused."""
-        return await self._control(ControlRun(what="resume", run_id=run_id))
-
-    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
-        """Let the next turn begin, of a run that was started with `step=True`.
-
-        Args:
-            run_id: The run that is meant; "": the one under way.
-            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
-            on: Do not wait before the turns that follow, either.
-
-        Returns:
-            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
-
-        Raises:
-            TeamNotRunError: No run is under way (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="step", now=on, run_id=run_id, turn=turn))
-
-    async def stop(self) -> bool:
-        """End the run after the turn under way, as an ExternalTermination does."""
-        return await self._control(ControlRun(what="stop"))
-
-    async def abort(self, run_id: str = "") -> bool:
-        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
-
-        Args:
-            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
-
-        Raises:
-            TeamNotRunError: There is no such run (a RuntimeError).
-        """
-        return await self._control(ControlRun(what="abort", run_id=run_id))
-
-    async def _control(self, order: ControlRun) -> bool:
-        accepted = await self.runtime.send_message(order, self._address)
-        self._check_done(accepted)
-        return accepted.done
-
-    def _check_done(self, accepted: Accepted) -> None:
-        if accepted.problem:
-            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
-
-
-class TeamClient(Steering):
+class TeamClient:
     """One conversation of a team whose members run anywhere.
 
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
@@ -331,7 +150,7 @@ class TeamClient(Steering):
             TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
-            TeamRunUnknownError: The server has lost the run with its data (a LookupError).
+            RunUnknownError: The server has lost the run with its data (a LookupError).
             asyncio.CancelledError: The run was cancelled.
             RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
@@ -386,7 +205,7 @@ class TeamClient(Steering):
 
         Raises:
             TeamRunError: It has failed (a RuntimeError).
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
             asyncio.CancelledError: It was cancelled.
         """
         reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
@@ -418,10 +237,74 @@ class TeamClient(Steering):
         """
         self._check_done(await self.runtime.send_message(LoadConversation(state=dict(state)), self._address))
 
+    # Orders to runs
+
+    async def pause(self, *, now: bool = False, run_id: str = "") -> bool:
+        """Let no member begin to speak until `resume`; it holds across restarts of everything.
+
+        Args:
+            now: Interrupt who is speaking as well. It begins its turn again after `resume`, and what it had recorded,
+                such as answers of models and tools, is not made again.
+            run_id: The run that is meant; "": the one under way.
+
+        Returns:
+            False when it was paused already.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="pause", now=now, run_id=run_id))
+
+    async def resume(self, *, run_id: str = "") -> bool:
+        """Go on after `pause`; False when it was not paused."""
+        return await self._control(ControlRun(what="resume", run_id=run_id))
+
+    async def step(self, *, run_id: str = "", turn: int = 0, on: bool = False) -> bool:
+        """Let the next turn begin, of a run that was started with `step=True`.
+
+        Args:
+            run_id: The run that is meant; "": the one under way.
+            turn: Number of the turn, of a `RunHeld` entry: a call that comes late begins no other; 0: whichever waits.
+            on: Do not wait before the turns that follow, either.
+
+        Returns:
+            False when nothing changed: it does not wait, or another turn does; or it is paused, and goes on with `resume`.
+
+        Raises:
+            TeamNotRunError: No run is under way (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="step", now=on, run_id=run_id, turn=turn))
+
+    async def stop(self) -> bool:
+        """End the run after the turn under way, as an ExternalTermination does."""
+        return await self._control(ControlRun(what="stop"))
+
+    async def abort(self, run_id: str = "") -> bool:
+        """Cancel a run now. What was said is kept; who is speaking is not heard any more.
+
+        Args:
+            run_id: The run: the one under way, or one that waits for its turn; "": the one under way.
+
+        Raises:
+            TeamNotRunError: There is no such run (a RuntimeError).
+        """
+        return await self._control(ControlRun(what="abort", run_id=run_id))
+
+    async def _control(self, order: ControlRun) -> bool:
+        accepted = await self.runtime.send_message(order, self._address)
+        self._check_done(accepted)
+        return accepted.done
+
+    def _check_done(self, accepted: Accepted) -> None:
+        if accepted.problem:
+            raise TeamNotRunError(self.team, f"can't do that: {accepted.problem}")
+
+    # How it stands, and what there was
+
     async def status(self) -> Accepted:
         """Id and state of the run under way, who is to speak, and whom of them no process runs.
 
-        Its state is "idle" when there is none, and "input_required" when it works and somebody in it waits for an answer.
+        Its state is "idle" when there is none, and "input_required" when it works and a question in it is open.
         """
         status: Accepted = await self.runtime.send_message(Describe(), self._address)
         if status.state == "working" and await self.questions():
@@ -433,7 +316,7 @@ class TeamClient(Steering):
         return await open_questions(self.runtime, self.team, self.conversation)
 
     async def answer(self, request_id: str, value: Any, *, by: str = "") -> None:
-        """Answer a question of the conversation: whoever asked goes on, in whatever process.
+        """Answer a question of the conversation: the agent that asked goes on, in whatever process.
 
         Args:
             request_id: Of an InputRequestedEvent, or of one of `questions`.
@@ -442,12 +325,82 @@ class TeamClient(Steering):
 
         Raises:
             InputRequestUnknownError: There is no such question (a LookupError).
-            InputAnsweredError: Somebody was first.
+            InputAnsweredError: Another answer was first.
             InputExpiredError, InputWithdrawnError: It has ended.
-            NotAllowedToAnswerError: It was put to somebody else (a PermissionError).
+            NotAllowedToAnswerError: It was put to other people (a PermissionError).
             InputValueError: The answer is not what was asked for (a ValueError).
         """
         await self.runtime.inputs.answer(request_id, value, by=by)
+
+    def beside(self, conversation: str) -> Self:
+        """Another conversation of the team."""
+        other = copy(self)
+        other.conversation, other._address = conversation, AgentId(self.team, conversation)
+        return other
+
+    async def usage(self, run_id: str) -> RunUsage:
+        """The use of models by a run until now, by agent and by model: its members, its strategy, nested teams.
+
+        It is kept as long as `usage_seconds` of the models' settings (90 days), so for longer than the run itself.
+
+        Args:
+            run_id: Id of the run; one that has used nothing, or that there never was, has used nothing.
+        """
+        await self.runtime.open()
+        ledger = UsageLedger(RedisStore(self.runtime.transport.admin))
+        return await ledger.of_run(stream_of(self._address, run_id))
+
+    async def export(self, run_id: str) -> Cassette:
+        """A run as a cassette, from which `callboard.testing.replay` replays it without a network; waits for its end.
+
+        Args:
+            run_id: Id of a run that was started with `record=True`.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+        """
+        async with aclosing(self.entries(run_id)) as entries:
+            return await cassette_of(self.runtime, self.team, stream_of(self._address, run_id), entries)
+
+    async def turns(self) -> list[TurnMark]:
+        """The turns after which the conversation can be forked, oldest first: number, run, and who spoke."""
+        await self.runtime.open()
+        stored = await self.runtime.transport.load_state(self.team, self.conversation)
+        return marks_in(stored)
+
+    async def fork(self, conversation: str, *, at: int | None = None, run_id: str = "") -> Self:
+        """Make a new conversation that has everything up to a turn: what was said, and what everybody remembers.
+
+        This one goes on untouched, also when a run of it is under way. In the new one no run is: its next one goes on, with
+        a task or without, and nothing that was answered before is paid for again. What an agent keeps beside `save_state`,
+        and what it did outside, is not forked.
+
+        Args:
+            conversation: Id of the new one, in which nothing was said yet.
+            at: Number of the turn, one of `turns()`; None: see `run_id`.
+            run_id: After the last turn of this run; "": after the last turn that has ended.
+
+        Returns:
+            The new conversation.
+
+        Raises:
+            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
+            SettingValueError: There can't be a conversation of that id (a ValueError).
+        """
+        check_conversation(conversation)
+        fork_id = f"fork {uuid.uuid4().hex}"
+        order = Fork(fork_id=fork_id, conversation=conversation, turn=at, run_id=run_id)
+        accepted: Accepted = await self.runtime.send_message(order, self._address, claim_check=True)
+        if accepted.part is not None:
+            born, other = Born(fork_id=fork_id, part=accepted.part), AgentId(self.team, conversation)
+            accepted = await self.runtime.send_message(born, other, claim_check=True)
+        if accepted.problem:
+            where = "" if at is None else f"after turn {at}"
+            raise TeamForkError(self.team, self.conversation, where, accepted.problem)
+        return self.beside(conversation)
+
+    # Beginning and reading
 
     def _order(
         self, run_id: str, task: Task, if_busy: IfBusy, budget: RunBudget | None, record: bool
@@ -480,14 +433,14 @@ class TeamClient(Steering):
         return accepted
 
     async def entries(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEntry, None]:
-        """What the stream of a run has, that may have ended: what is there, and if it goes on, what comes, without an end.
+        """The entries of a run, which may have ended: what is there, and if it goes on, what comes, without an end.
 
         Args:
             run_id: Id of the run.
             after: Number of the last entry that is known; 0: none.
 
         Raises:
-            TeamRunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
+            RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
         """
         async with aclosing(_each(self.portions(run_id, after=after))) as entries:
             async for entry in entries:
@@ -506,12 +459,12 @@ class TeamClient(Steering):
             async with aclosing(coming):
                 async for portion in coming:
                     yield portion
-        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+        raise self._unknown(run_id)
 
     async def _coming(
         self, events: RunEvents, run_id: str, number: int = 0
     ) -> AsyncGenerator[list[RunEntry], None]:
-        """What comes of a run that goes on, without an end, unless the server has lost the run: then what is left of it."""
+        """The entries that come of a run that goes on, without an end; where the server has lost it, what is left."""
         absent = Absent(self.team, partial(self._described, run_id))
         try:
             async for portion in events.portions():
@@ -527,7 +480,7 @@ class TeamClient(Steering):
         async with self.runtime.read_run(stream_of(self._address, run_id), after=number, live=False) as left:
             async for portion in left.portions():
                 yield portion
-        raise TeamRunUnknownError(self.team, self.conversation, run_id)
+        raise self._unknown(run_id)
 
     async def describe(self, run_id: str) -> Accepted:
         """State of a run; "idle" when it is neither under way nor waits for its turn."""
@@ -540,7 +493,7 @@ class TeamClient(Steering):
         token: CancellationToken | None,
         shows_task: bool,
     ) -> AsyncGenerator[Said | TaskResult, None]:
-        reading = RunReading(shows_task)
+        reading = RunView(shows_task)
         cancelling = None if token is None else Cancelling(token, partial(self.abort, run_id))
         if cancelling is not None:
             entries = cancelling.watched(entries)
@@ -565,7 +518,7 @@ class TeamClient(Steering):
         ahead: Accepted = await self.runtime.send_message(Describe(), self._address)
         return described.model_copy(update={"missing": ahead.missing})
 
-    def _result(self, reading: RunReading, end: RunEnded, run_id: str) -> TaskResult:
+    def _result(self, reading: RunView, end: RunEnded, run_id: str) -> TaskResult:
         return self.with_output(reading.ended(end, run_id))
 
     def with_output(self, result: TaskResult) -> TaskResult:
@@ -575,6 +528,14 @@ class TeamClient(Steering):
             TeamOutputError: The last message is none (a ValueError).
         """
         return with_output(result, self._output_content_type, self.team)
+
+    def _unknown(self, run_id: str) -> RunUnknownError:
+        return RunUnknownError(
+            run_id,
+            f"the team {self.team!r} has no run {run_id!r} in the conversation {self.conversation!r}, or not any more: "
+            f"events are kept for the time of `run_retention`, and a server that loses data loses runs. If it was begun a "
+            f"moment ago, begin it again.",
+        )
 
     def _check(self, accepted: Accepted, run_id: str) -> None:
         if accepted.done:
@@ -596,7 +557,7 @@ GOES_ON: Final = "goes on with the answer, and says again what it said before"
 
 @dataclass(slots=True)
 class _Attempt:
-    """What was shown of one attempt at a turn.
+    """Messages that were shown of one attempt at a turn.
 
     Attributes:
         name: Of the attempt.
@@ -610,13 +571,13 @@ class _Attempt:
 
 
 async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenerator[Said | TaskResult, None]:
-    """What is said in a run, from its entries, and at last what came of it.
+    """The messages of a run, from its entries, and at last its result.
 
     Raises:
         TeamRunError: It has failed (a RuntimeError).
         asyncio.CancelledError: It was cancelled.
     """
-    reading = RunReading(shows_task=True)
+    reading = RunView(shows_task=True)
     async for entry in entries:
         if isinstance(entry.event, Shown):
             for message in reading.show(entry.event):
@@ -626,10 +587,10 @@ async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenera
             return
 
 
-class RunReading:
+class RunView:
     """Puts together what a run's stream has.
 
-    Everything is shown once. When the process dies in which somebody was speaking, another attempt at the turn begins: an
+    Everything is shown once. When the process dies in which a member was speaking, another attempt at the turn begins: an
     AttemptEndedEvent says that what was shown of the first one is void.
 
     Args:
@@ -644,7 +605,7 @@ class RunReading:
         self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
 
     def show(self, shown: Shown) -> Iterator[Said]:
-        """What is new in an entry."""
+        """The messages that are new in an entry."""
         if shown.is_aside:
             yield from self._aside(shown)
             return
@@ -654,6 +615,8 @@ class RunReading:
                 yield from shown.messages
             return
         attempt = self._attempts.get(shown.turn)
+        # Drafts of a process that died are in the stream before those of the attempt that took its place. A reader that
+        # kept both would show the beginning of one answer and the whole of another as one text.
         # guard: what a dead process has said is void
         if attempt is not None and attempt.name != shown.attempt:
             ended = AttemptEndedEvent(source=attempt.source, void_ids=sorted(attempt.ids))
@@ -673,6 +636,8 @@ class RunReading:
 
     def _aside(self, shown: Shown) -> Iterator[Said]:
         for message in shown.messages:
+            # A question is written with its first attempt, its end by each attempt that goes on with the answer: the reader
+            # would see a question answered as often as a process died behind it.
             # guard: what several attempts have written is shown once
             if message.id not in self._asides:
                 self._asides.add(message.id)
@@ -680,7 +645,7 @@ class RunReading:
                 yield message
 
     def result(self, end: RunEnded) -> TaskResult:
-        """What came of the run."""
+        """The result of the run."""
         return TaskResult(messages=self._kept, stop_reason=end.stop_reason)
 
     def ended(self, end: RunEnded, run_id: str) -> TaskResult:
@@ -708,3 +673,39 @@ class RunReading:
             if shown.goes_on:
                 return
             self._attempts = {path: a for path, a in self._attempts.items() if path[0] != shown.turn[0]}
+
+
+async def cassette_of(
+    runtime: RedisAgentRuntime, team: str, stream: str, entries: AsyncGenerator[Any, None]
+) -> Cassette:
+    """A cassette made of the two streams of a run.
+
+    Args:
+        runtime: Reads them.
+        team: Name of the team.
+        stream: Of the run.
+        entries: Those of the run, from its start to its end.
+
+    Raises:
+        CassetteError: The run was not recorded, or not completely (a ValueError).
+    """
+    runtime.registry.register(Take)
+    takes: list[Take] = []
+    async with runtime.read_run(takes_of(stream), live=False) as found:
+        takes += [entry.event async for entry in found]
+    if not takes:
+        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
+    lost = [take.agent for take in takes if take.answer is None]
+    if lost:
+        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
+    task, reading = "", RunView(shows_task=True)
+    async for entry in entries:
+        if isinstance(entry.event, Shown):
+            list(reading.show(entry.event))
+            if entry.event.is_task:
+                texts = [one.to_text() for one in entry.event.messages if isinstance(one, BaseChatMessage)]
+                task = "\n".join(texts)
+        elif isinstance(entry.event, RunEnded):
+            result = reading.result(entry.event)
+            return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
+    raise CassetteError(f"the run {stream!r} has not ended")

@@ -14,8 +14,7 @@ from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 
 from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, check_participants, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection, called
+from .loop import Choice, Floor, Participant, SpeakerSelection, called
 
 ALL_SPOKE: Final = "All {count} participants have spoken."
 ROUNDS_OVER: Final = "{rounds} rounds are over."
@@ -29,7 +28,7 @@ class ConcurrentState(BaseModel):
 
     Attributes:
         round: How many rounds have begun; the aggregator's turn is one more.
-        speakers: Who speaks in all of them; empty: nobody was chosen yet.
+        speakers: Who speaks in all of them; empty: none was chosen yet.
         waiting: Who was asked; who has not spoken when a run was interrupted is asked again.
     """
 
@@ -43,7 +42,7 @@ class ConcurrentSelection(SpeakerSelection):
 
     Args:
         rounds: How often they speak.
-        aggregator: Name of the member who speaks last; None: nobody does.
+        aggregator: Name of the member who speaks last; None: none does.
         speakers_func: Says who speaks, from all that was said; None: all but the aggregator.
     """
 
@@ -96,7 +95,7 @@ class ConcurrentSelection(SpeakerSelection):
         return list(dict.fromkeys(chosen))
 
     async def reset(self) -> None:
-        """Nobody has spoken."""
+        """No member has spoken."""
         self._state = ConcurrentState()
 
     async def save_state(self) -> Mapping[str, Any]:
@@ -123,7 +122,7 @@ class ConcurrentGroupChat(BaseGroupChat, Component[ConcurrentGroupChatConfig]):
 
     Args:
         participants: Those who speak at once.
-        aggregator: Who speaks last, having heard all of them; None: nobody does.
+        aggregator: Who speaks last, having heard all of them; None: none does.
         rounds: How often they speak for one task.
         speakers_func: Says which of the participants speak for a task, from all that was said; may be async. None: all.
         name: Its name.
@@ -134,7 +133,7 @@ class ConcurrentGroupChat(BaseGroupChat, Component[ConcurrentGroupChatConfig]):
         **options: See BaseGroupChat.
 
     Raises:
-        TeamDeclarationError: There is nobody to speak, or no round (a ValueError).
+        TeamDeclarationError: There is no member to speak, or no round (a ValueError).
     """
 
     component_config_schema = ConcurrentGroupChatConfig

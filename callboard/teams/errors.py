@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from callboard.foundation import ActorError
 
 
@@ -11,66 +9,20 @@ class TeamError(ActorError):
     """The root of what is wrong with a team, or with what it is asked for."""
 
 
-class TeamDeclarationError(TeamError, ValueError):
-    """A team can't be made like this."""
+class TeamDeclarationError(TeamError, ValueError, TypeError):
+    """A team can't be made like this, or can't be dumped; ValueError and TypeError, as in AutoGen."""
 
     template = "{reason}"
 
     reason: str
-
-
-class GraphConditionError(TeamError, ValueError):
-    """A graph with a function as a condition can't be dumped: nothing could make the function again."""
-
-    template = (
-        "The condition of an edge to {target!r} is a function, which can't be dumped. "
-        "Use a text as the condition, or make the graph in the program that loads the rest."
-    )
-
-    target: str
-
-
-class ParticipantTypeError(TeamError, TypeError):
-    """A team can't have a team as a member, and was given one; TypeError, as in AutoGen."""
-
-    template = "Participant {participant!r} must be a ChatAgent: a {team} can't have teams as members."
-
-    participant: str
-    team: str
 
 
 class SpeakerChoiceError(TeamError, ValueError):
-    """A function of the user's chose somebody who can't speak; ValueError, as in AutoGen."""
+    """A strategy could not choose a member: a function, a model or a handoff names none; ValueError, as in AutoGen."""
 
     template = "{reason}"
 
     reason: str
-
-
-class LedgerError(TeamError, ValueError):
-    """The model of a MagenticOneGroupChat did not write a ledger that can be read; ValueError, as in AutoGen."""
-
-    template = "{reason}"
-
-    reason: str
-
-
-class HandoffTargetError(TeamError, ValueError):
-    """A conversation was handed over to somebody who is no member; ValueError, as in AutoGen."""
-
-    template = (
-        "The {what} {target} is not one of the participants {names}. To go on, for example after a "
-        "HandoffTermination, give a HandoffMessage with one of them as its target as the task."
-    )
-
-    target: str
-    members: Sequence[str]
-    what: str = "target"
-
-    @property
-    def names(self) -> list[str]:
-        """The members, as a list."""
-        return list(self.members)
 
 
 class TeamBusyError(TeamError, ValueError):
@@ -109,30 +61,17 @@ class TeamNotRunError(TeamError, RuntimeError):
     reason: str
 
 
-class TeamRunUnknownError(TeamError, LookupError):
-    """A run that nobody can read: the conversation never had it, its events are not kept any more, or the server lost it."""
-
-    template = (
-        "The team {team!r} has no run {run_id!r} in the conversation {conversation!r}, or not any more: events are kept for "
-        "the time of `run_retention`, and a server that loses data loses runs. If it was begun a moment ago, begin it again."
-    )
-
-    team: str
-    conversation: str
-    run_id: str
-
-
-class RunNotFoundError(TeamError, LookupError):
-    """No run has an id that begins like this, or several have.
+class RunUnknownError(TeamError, LookupError):
+    """A run can't be found: no id begins like this, several do, or its events are not kept any more.
 
     Attributes:
-        name: What was asked for.
-        reason: Whether there is none, or how many there are, and what is near.
+        run_id: What was asked for.
+        reason: Why not, and what is near.
     """
 
-    template = "The run {name!r} can't be found: {reason}"
+    template = "The run {run_id!r} can't be found: {reason}"
 
-    name: str
+    run_id: str
     reason: str
 
 
@@ -205,7 +144,7 @@ class TeamOutputError(TeamError, ValueError):
     Attributes:
         team: Name of the team.
         content_type: Name of the class that its answer was to be of.
-        source: Who said the last message; "": nobody said anything.
+        source: Who said the last message; "": nothing was said.
         problem: What did not fit.
     """
 
@@ -220,18 +159,6 @@ class TeamOutputError(TeamError, ValueError):
     def where(self) -> str:
         """Where it was looked for."""
         return f" in the last message, of {self.source!r}" if self.source else ""
-
-
-class ChoiceTimeoutError(TeamError, RuntimeError):
-    """The strategy or the termination condition of a team did not come to an end; never an outage."""
-
-    template = (
-        "The team {team!r} could not choose who speaks next within choice_timeout={seconds:g} s: "
-        "look for what its strategy or its termination condition waits for."
-    )
-
-    team: str
-    seconds: float
 
 
 class TeamMemberError(TeamError, RuntimeError):

@@ -20,10 +20,9 @@ from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 
-from .errors import GraphConditionError, TeamDeclarationError
+from .errors import TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection
+from .loop import Choice, Floor, Participant, SpeakerSelection
 
 Condition: TypeAlias = Callable[[BaseChatMessage], bool]
 Activation: TypeAlias = Literal["all", "any"]
@@ -78,10 +77,13 @@ class DiGraphEdge(BaseModel):
         """Refuse to be dumped with a function.
 
         Raises:
-            GraphConditionError: There is one (a ValueError).
+            TeamDeclarationError: There is one (a ValueError).
         """
         if self.condition_function is not None:
-            raise GraphConditionError(self.target)
+            raise TeamDeclarationError(
+                f"The condition of an edge to {self.target!r} is a function, which can't be dumped. "
+                f"Use a text as the condition, or make the graph in the program that loads the rest."
+            )
 
 
 class DiGraphNode(BaseModel):
@@ -225,7 +227,7 @@ class DiGraph(BaseModel):
         return [name for name, parents in self.get_parents().items() if not parents]
 
     def get_leaf_nodes(self) -> set[str]:
-        """After whom nobody follows."""
+        """Nodes after which none follows."""
         return {name for name, node in self.nodes.items() if not node.edges}
 
     def get_remaining_map(self) -> dict[str, dict[str, int]]:
@@ -243,7 +245,7 @@ class DiGraph(BaseModel):
         return "any" if is_any else "all"
 
     def get_has_cycles(self) -> bool:
-        """Whether somebody can speak twice.
+        """Whether a member can speak twice.
 
         Raises:
             TeamDeclarationError: There is a cycle without a condition (a ValueError).
@@ -424,7 +426,7 @@ class GraphSelection(SpeakerSelection):
         )
 
     async def after_round(self, floor: Floor) -> str | None:
-        """Follow the edges; the run ends when nobody is ready, whatever the termination condition says."""
+        """Follow the edges; the run ends when none is ready, whatever the termination condition says."""
         self._follow(floor)
         return None if self._state.ready else self._complete()
 
@@ -506,7 +508,7 @@ class GraphFlow(BaseGroupChat, Component[GraphFlowConfig]):
     """A team whose members follow each other as the edges of a graph say: one after the other, several at once, in loops.
 
     A member speaks when the edges to it have been taken: all of a group, or any. All who are ready speak at the same time,
-    and the next ones when all of these have spoken. The run ends when nobody follows.
+    and the next ones when all of these have spoken. The run ends when none follows.
 
     AutoGen's graph is checked when the first run begins; this one at once. How far it has come is part of the team's state,
     all of it, and a member may be a team.

@@ -24,7 +24,7 @@ from callboard.agents.base import (
     task_messages,
     twin_of,
 )
-from callboard.agents.errors import AgentNameError
+from callboard.agents.errors import wrong_name
 from callboard.conditions.base import TerminationCondition
 from callboard.core.agent import BaseAgent
 from callboard.core.cancellation import CancellationToken
@@ -38,11 +38,11 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .budget import RunBudget, check_budget, not_limited
 from .client import TeamClient
 from .errors import TeamDeclarationError
-from .local_run import ConversationHere, LedTeam, Participant
-from .loop import Member, RoundRobinSelection, SpeakerSelection, TeamPlan
+from .local_run import ConversationHere
+from .loop import LedTeam, Member, Participant, RoundRobinSelection, SpeakerSelection, TeamPlan
 from .manager import TeamManager
 from .member import MemberActor
-from .protocol import BeginRun, StartRun, check_conversation, check_run_id, member_type
+from .protocol import StartRun, check_conversation, check_run_id, member_type
 
 
 class BaseGroupChat(Team):
@@ -73,7 +73,7 @@ class BaseGroupChat(Team):
 
     Raises:
         TeamDeclarationError: A member is missing or is none, two have one name, or the condition is none (a ValueError).
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class BaseGroupChat(Team):
 
     @property
     def description(self) -> str:
-        """What it can do."""
+        """Its description, for those that choose who speaks."""
         return self._description
 
     @property
     def plan(self) -> TeamPlan:
-        """What the turn loop has to know of it."""
+        """The team as the turn loop knows it."""
         return self._plan
 
     @property
@@ -202,7 +202,7 @@ class BaseGroupChat(Team):
         await self._conversation.reset()
 
     async def pause(self) -> None:
-        """Let nobody begin to speak until `resume`; who is speaking goes on to the end. In AutoGen it does nothing.
+        """Let no member begin to speak until `resume`; who is speaking goes on to the end. In AutoGen it does nothing.
 
         Raises:
             TeamNotRunError: The team has never run; on the bus: no run is under way (a RuntimeError).
@@ -236,7 +236,7 @@ class BaseGroupChat(Team):
         """A team like this one, in this process, for another conversation, in which nothing was said yet.
 
         Raises:
-            ConversationError: A member can't be copied (a TypeError).
+            AgentSettingError: A member can't be copied (a TypeError).
         """
         fresh = copy.copy(self)
         fresh._runtime = None
@@ -273,7 +273,7 @@ class BaseGroupChat(Team):
                 settings=settings,
             )
 
-    def order(self, run_id: str, task: str, conversation: str | None = None) -> BeginRun:
+    def order(self, run_id: str, task: str, conversation: str | None = None) -> StartRun:
         """The message to the manager of this team that begins a run, or lets it wait for the one under way.
 
         Args:
@@ -286,7 +286,7 @@ class BaseGroupChat(Team):
         """
         check_run_id(run_id)
         check_conversation(run_id if conversation is None else conversation)
-        return BeginRun(run=StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue"))
+        return StartRun(run_id=run_id, task=list(task_messages(task)), if_busy="enqueue")
 
     def _here(self) -> ConversationHere:
         return ConversationHere(self, self._output_content_type)
@@ -324,10 +324,10 @@ def check_team(
 
     Raises:
         TeamDeclarationError: It can't be this (a ValueError).
-        AgentNameError: The name is no identifier (a ValueError).
+        AgentSettingError: The name is no identifier (a ValueError).
     """
     if not name.isidentifier():
-        raise AgentNameError(name, "a team")
+        raise wrong_name(name, "a team")
     check_participants(participants)
     _check_condition(condition)
     _check_turns(max_turns)
@@ -458,7 +458,7 @@ class TeamConfig(BaseModel):
     budget: RunBudget | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """What a team is made from, but for the fields that only some have."""
+        """The arguments that a team is made from, but for those of some kinds only."""
         condition = self.termination_condition
         return {
             "participants": [_participant(each) for each in self.participants],

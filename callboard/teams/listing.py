@@ -12,7 +12,7 @@ import pydantic_core
 
 from callboard.broker import AgentId
 
-from .errors import RunNotFoundError
+from .errors import RunUnknownError
 from .loop import is_of_takes
 from .member import waiting_conversations
 from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown
@@ -113,14 +113,14 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
         team: Only runs of this team; None: of all.
 
     Raises:
-        RunNotFoundError: There is none, or more than one (a LookupError); the text names what is near.
+        RunUnknownError: There is none, or more than one (a LookupError); the text names what is near.
     """
     runtime.registry.register(*ANSWERS)
     near = await _begin_with(runtime, name, team)
     exact = [one for one in near if name == one.id] or [one for one in near if name == _names(one)[2]] or near
     if len(exact) == 1:
         return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    raise RunNotFoundError(name, _several(exact) if exact else await _none(runtime, name, team))
+    raise RunUnknownError(name, _several(exact) if exact else await _none(runtime, name, team))
 
 
 async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:
@@ -142,7 +142,7 @@ def _several(near: list[ListedRun]) -> str:
 
 
 async def _none(runtime: RedisAgentRuntime, name: str, team: str | None) -> str:
-    """What is said of a name that no run has; one that is near is looked for among the newest runs."""
+    """The advice for a name that no run has; one that is near is looked for among the newest runs."""
     newest_runs = await runtime.list_runs(limit=PAGE)
     known = [_names(listed)[2] for listed in newest_runs if _is_run(listed, team)]
     close = difflib.get_close_matches(name, known, n=1)
@@ -195,7 +195,7 @@ async def _summary(
 
 
 async def _state_of(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> ListedState:
-    """How a run stands that had not ended when it was listed, by what its manager stored; nobody has to run it."""
+    """How a run stands that had not ended when it was listed, by what its manager stored; no process has to run it."""
     transport = runtime.transport
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{team.type}:{team.key}"), "d")
     stored: dict[str, Any] = pydantic_core.from_json(data) if data else {}

@@ -3,52 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
 
 from pydantic import BaseModel
 
 from callboard.agents.base import (
-    BaseChatAgent,
     ChatAgent,
-    Response,
     Said,
     Task,
     TaskResult,
     Team,
     task_messages,
 )
-from callboard.agents.errors import NoResponseError
-from callboard.conditions.base import TerminationCondition
 from callboard.core.cancellation import CancellationToken
 from callboard.messages.chat import BaseChatMessage
-from callboard.models.budget import UsageLedger, counted_here, store_of_run
-from callboard.models.errors import BudgetExceededError
-from callboard.models.stores import InMemoryStore, Store
-from callboard.runtime.effects import names_in, within
-from callboard.runtime.execution import in_run_path, run_path, speaker, speaking_as
+from callboard.models.stores import LocalStore
 
-from .budget import Overspent, RunBudget, check_budget, not_limited
+from .budget import RunBudget, Spending, check_budget, not_limited, run_error
 from .errors import TeamBusyError, TeamNotRunError, TeamRunError, TeamTaskError
-from .loop import Ask, ConversationState, Next, SpeakerSelection, Spoken, TeamPlan, TurnLoop, is_kept
-from .outcome import budget_error, run_error, with_output
+from .loop import Choice, ConversationState, LedTeam, Participant, TurnLoop, is_kept
+from .member import reset_participant, speak
+from .outcome import with_output
 from .states import dump_team, load_team
-
-Participant: TypeAlias = ChatAgent | Team
-Emit: TypeAlias = Callable[[Said], Awaitable[None]]
 
 
 class LocalRun:
     """One run of a team in this process.
 
-    It goes on by itself in a task; whoever reads its messages may be slow. When the reader leaves, it is cancelled.
+    It goes on by itself in a task; the reader of its messages may be slow. When the reader leaves, it is cancelled.
 
     Args:
         loop: The turn loop of the conversation.
         participants: The members, by name.
-        gate: Nobody begins to speak while it is cleared.
+        gate: No member begins to speak while it is cleared.
         token: Ends the run.
         spending: Counts what it uses.
     """
@@ -113,53 +102,54 @@ class LocalRun:
         following = await self._loop.start(task)
         while following.stop is None:
             await self._say(following)
-            # Members that wait for nothing would let nobody read, pause or cancel before the end of the run.
+            # Members that wait for nothing would leave no moment to read, pause or cancel before the end of the run.
             await asyncio.sleep(0)
             await self._gate.wait()
-            self._spending.ask(len(following.asks))
-            following = await self._round(following.asks)
+            self._spending.ask(len(following.speakers))
+            following = await self._round(following.speakers)
         await self._say(following)
         return TaskResult(messages=self._kept, stop_reason=following.stop)
 
-    async def _say(self, following: Next) -> None:
+    async def _say(self, following: Choice) -> None:
         for message in following.said:
             self._show(message)
         for name in following.resets:
             await reset_participant(self._participants[name], self._token)
 
-    async def _round(self, asks: Sequence[Ask]) -> Next:
-        if len(asks) == 1:
-            return await self._hear(await self._speak(asks[0]))
-        speaking = [asyncio.ensure_future(self._speak(ask)) for ask in asks]
+    async def _round(self, members: Sequence[str]) -> Choice:
+        if len(members) == 1:
+            return await self._hear(*await self._speak(members[0]))
+        speaking = [asyncio.ensure_future(self._speak(name)) for name in members]
         try:
-            following = Next()
+            following = Choice()
             for spoken in asyncio.as_completed(speaking):
-                following = await self._hear(await spoken)
+                following = await self._hear(*await spoken)
             return following
         finally:
             for task in speaking:
                 task.cancel()
             await asyncio.gather(*speaking, return_exceptions=True)
 
-    async def _hear(self, spoken: Spoken) -> Next:
+    async def _hear(self, member: str, turn: int, said: Sequence[Said]) -> Choice:
+        is_team = isinstance(self._participants[member], Team)
         try:
-            return await self._loop.hear(spoken) or Next()
+            return await self._loop.hear(member, turn, said, is_team) or Choice()
         except Exception as error:
             raise run_error(error, self._loop.plan.name) from error
 
-    async def _speak(self, ask: Ask) -> Spoken:
-        participant = self._participants[ask.member]
+    async def _speak(self, name: str) -> tuple[str, int, Sequence[Said]]:
+        participant, speaking = self._participants[name], self._loop.state.speaking[name]
         try:
-            with self._spending.of(ask.member):
-                said = await speak(participant, ask.messages, self._token, self._emit)
+            with self._spending.of(name):
+                unheard = self._loop.unheard(name, speaking)
+                said = await speak(participant, unheard, self._token, self._emit)
         except TeamRunError:
             raise
         except Exception as error:
-            raise run_error(error, ask.member) from error
-        is_team = isinstance(participant, Team)
-        if not is_team:
+            raise run_error(error, name) from error
+        if not isinstance(participant, Team):
             self._show(said[-1])
-        return Spoken(ask.member, ask.turn, said, is_team)
+        return name, speaking.turn, said
 
     async def _emit(self, message: Said) -> None:
         self._show(message)
@@ -168,67 +158,6 @@ class LocalRun:
         self._shown.put_nowait(message)
         if is_kept(message):
             self._kept.append(message)
-
-
-async def speak(
-    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken, emit: Emit
-) -> list[Said]:
-    """Lets a member speak, once.
-
-    Args:
-        participant: The member.
-        messages: What was said since it last spoke.
-        token: Ends it.
-        emit: Awaited with everything that happens on the way.
-
-    Returns:
-        What happened on the way but for pieces of streamed texts, and at last what it says.
-
-    Raises:
-        NoResponseError: It said nothing (a RuntimeError).
-    """
-    said: list[Said] = []
-    if _is_plain(participant):
-        response = await participant.on_messages(messages, token)
-        for message in response.inner_messages or ():
-            await emit(message)
-            if is_kept(message):
-                said.append(message)
-        return [*said, response.chat_message]
-    async with aclosing(_items(participant, messages, token)) as items:
-        async for item in items:
-            if isinstance(item, TaskResult):
-                return list(item.messages)
-            if isinstance(item, Response):
-                return [*said, item.chat_message]
-            await emit(item)
-            if is_kept(item):
-                said.append(item)
-    raise NoResponseError(participant.name)
-
-
-def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
-    """Whether its stream is what `on_messages` returns: then none is made, which would cost more than the turn loop."""
-    stream = getattr(participant, "on_messages_stream", None)
-    return getattr(stream, "__func__", None) is BaseChatAgent.on_messages_stream
-
-
-def _items(
-    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken
-) -> AsyncGenerator[Said | Response | TaskResult, None]:
-    if isinstance(participant, Team):
-        # A team that speaks twice in a row has heard nothing new: it goes on.
-        task = list(messages) or None
-        return participant.run_stream(task=task, cancellation_token=token, output_task_messages=False)
-    return participant.on_messages_stream(messages, token)
-
-
-async def reset_participant(participant: Participant, token: CancellationToken) -> None:
-    """Lets a member be as in the beginning."""
-    if isinstance(participant, Team):
-        await participant.reset()
-    else:
-        await participant.on_reset(token)
 
 
 class ConversationHere:
@@ -247,7 +176,7 @@ class ConversationHere:
         self._gate = asyncio.Event()
         self._gate.set()
         self._is_running = False
-        self._store = InMemoryStore()
+        self._store = LocalStore()
 
     async def run_stream(
         self,
@@ -284,7 +213,7 @@ class ConversationHere:
             await reset_participant(participant, CancellationToken())
 
     async def pause(self) -> None:
-        """Nobody begins to speak."""
+        """Let no member begin to speak."""
         self._check_has_run("can't be paused")
         self._gate.clear()
         await self._each(lambda team: team.pause(), lambda agent: agent.on_pause(CancellationToken()))
@@ -302,7 +231,7 @@ class ConversationHere:
         return await dump_team(self._team.plan, loop.state, loop.selection, loop.termination, states)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes over a saved state; when somebody refuses it, everybody has what they had before."""
+        """Takes over a saved state; when a member refuses it, all have what they had before."""
         self._check_is_idle("can't load a state")
         before = await self.save_state()
         try:
@@ -342,106 +271,3 @@ class ConversationHere:
     def _check_has_run(self, what: str) -> None:
         if self._loop is None:
             raise TeamNotRunError(self._team.name, f"{what} before its first run")
-
-
-@runtime_checkable
-class LedTeam(Protocol):
-    """A team that a manager on the bus can lead: its members become actors of their own."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What it can do."""
-        ...
-
-    @property
-    def plan(self) -> TeamPlan:
-        """What the turn loop has to know."""
-        ...
-
-    @property
-    def participants(self) -> Sequence[Participant]:
-        """The members."""
-        ...
-
-    @property
-    def termination_condition(self) -> TerminationCondition | None:
-        """When a run ends; each conversation has a copy."""
-        ...
-
-    def new_selection(self) -> SpeakerSelection:
-        """The strategy of a new conversation."""
-        ...
-
-
-class Spending:
-    """What one run uses. Inside a handler of the bus, or a run around it, that is counted there, too.
-
-    Args:
-        team: Name of the team.
-        budget: The most that it may use; None: no limit.
-        store: Where it is counted when nothing is around it.
-    """
-
-    def __init__(self, team: str, budget: RunBudget | None, store: Store) -> None:
-        self._team = team
-        self._budget = budget
-        self._path = within(run_path(), uuid.uuid4().hex)
-        self._ledger = UsageLedger(store_of_run() or store)
-        self._asked = 0
-        outer = speaker()
-        self._name = outer if outer.rpartition(".")[2] == team else f"{outer}.{team}".lstrip(".")
-
-    @property
-    def _run(self) -> str:
-        return names_in(self._path)[-1]
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """What is used in the `with` block counts."""
-        with in_run_path(self._path), counted_here(self._ledger.store), speaking_as(self._name):
-            yield
-
-    @contextmanager
-    def of(self, member: str) -> Iterator[None]:
-        """The same, by a member."""
-        with speaking_as(f"{self._name}.{member}"):
-            yield
-
-    @asynccontextmanager
-    async def limited(self) -> AsyncIterator[None]:
-        """Within the budget.
-
-        Raises:
-            RunBudgetExceededError: The time is over, or a request might exceed it (a RuntimeError).
-        """
-        budget = self._budget
-        if budget is not None and budget.is_for_models:
-            await self._ledger.limit(f"run:{self._run}", tokens=budget.tokens, usd=budget.usd)
-        seconds = None if budget is None else budget.seconds
-        timeout = asyncio.timeout(seconds)
-        try:
-            async with timeout:
-                yield
-        except BudgetExceededError as error:  # of who chooses speakers
-            raise run_error(error, self._team) from error
-        except TimeoutError:
-            if not timeout.expired() or seconds is None:
-                raise
-            overspent = Overspent(unit="seconds", limit=seconds, spent=seconds)
-            raise budget_error(overspent, self._team) from None
-
-    def ask(self, turns: int) -> None:
-        """Count turns before they are taken.
-
-        Raises:
-            RunBudgetExceededError: There are not so many left (a RuntimeError).
-        """
-        limit = None if self._budget is None else self._budget.turns
-        if limit is not None and self._asked + turns > limit:
-            raise budget_error(Overspent(unit="turns", limit=limit, spent=self._asked), self._team)
-        self._asked += turns

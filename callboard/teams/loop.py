@@ -7,11 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+    runtime_checkable,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from callboard.agents.base import Said
+from callboard.agents.base import ChatAgent, Said, Team
 from callboard.conditions.base import TerminationCondition
 from callboard.core.state import Log
 from callboard.memory.contexts import Conversation
@@ -33,6 +43,9 @@ if TYPE_CHECKING:
     from callboard.core.protocol import AgentRuntime
 
 
+Participant: TypeAlias = ChatAgent | Team
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A participant, as strategies see it.
@@ -48,13 +61,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a strategy has decided.
+    """The decision of a strategy; from the turn loop: what follows from what was said.
 
     Attributes:
-        speakers: Who speaks; several speak at the same time, and the next choice is made when all of them have spoken.
+        speakers: Who speaks; several speak at the same time, and the next choice is made when all of them have spoken. From
+            the turn loop: whose turns begin now, with the numbers in its state.
         said: What the manager itself says first: every member hears chat messages; events are only shown.
         resets: Members who forget everything first.
-        stop: Why the run ends now; None: it does not. Then nobody speaks.
+        stop: Why the run ends now; None: it does not. Then no member speaks.
     """
 
     speakers: Sequence[str] = ()
@@ -65,7 +79,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a strategy chooses from.
+    """The conversation as a strategy sees it when it chooses.
 
     Attributes:
         team: Name of the team's manager, the source of what it says.
@@ -96,7 +110,7 @@ class Floor:
 
     @property
     def task(self) -> list[BaseChatMessage]:
-        """What came from outside since the last choice: a new task; nothing: the run goes on with the last one."""
+        """The messages from outside since the last choice: a new task; nothing: the run goes on with the last one."""
         said = zip(self.new_by, self.new, strict=True)
         return [message for by, message in said if not by and isinstance(message, BaseChatMessage)]
 
@@ -104,7 +118,7 @@ class Floor:
 class SpeakerSelection(ABC):
     """A strategy: chooses who speaks next. Each conversation has one of its own.
 
-    Derive from it, and from `BaseGroupChat` a team that makes one; see round_robin.py, which is the shortest.
+    Derive from it, and from `BaseGroupChat` a team that makes one; see `RoundRobinSelection`, which is the shortest.
     """
 
     @abstractmethod
@@ -142,7 +156,7 @@ class SpeakerSelection(ABC):
         """Be as in the beginning."""
 
     async def save_state(self) -> Mapping[str, Any]:
-        """What it remembers from one choice to the next, as small plain data; what grows goes to `keep_context_in`."""
+        """Its memory from one choice to the next, as small plain data; what grows goes to `keep_context_in`."""
         return {}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027
@@ -156,7 +170,7 @@ T = TypeVar("T")
 
 
 async def called(function: Callable[[T], Any], given: T) -> Any:
-    """What a function returns, awaited where that is needed."""
+    """The result of a function, awaited where that is needed."""
     result = function(given)
     return await result if inspect.isawaitable(result) else result
 
@@ -243,7 +257,7 @@ class Thread(Sequence[Said]):
 
 
 def heard_by(member: str, entries: Sequence[Entry]) -> list[BaseChatMessage]:
-    """What a member hears of these: what others say, and what comes from outside."""
+    """Those of these that a member hears: of others, and from outside."""
     return [
         entry.message
         for entry in entries
@@ -275,7 +289,7 @@ class Speaking(BaseModel):
 
 
 class ConversationState(BaseModel):
-    """What the turn loop of a team remembers of a conversation.
+    """Memory of the turn loop of a team, of one conversation.
 
     Attributes:
         turns: How many rounds there were since the run began, or since the last one that was stopped.
@@ -307,57 +321,8 @@ Show = Callable[[BaseAgentEvent], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A member is to speak.
-
-    Attributes:
-        member: Its name.
-        turn: Number of the turn; the answer names it.
-        messages: What was said since that member last spoke.
-    """
-
-    member: str
-    turn: int
-    messages: Sequence[BaseChatMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """What a member has said.
-
-    Attributes:
-        member: Its name.
-        turn: The turn that it was asked for.
-        messages: What happened on the way, and at last what it says; of a team, everything that was said in it.
-        is_team: Whether the member is a team: then the others hear every chat message of it, else the last message.
-    """
-
-    member: str
-    turn: int
-    messages: Sequence[Said]
-    is_team: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Next:
-    """What follows.
-
-    Attributes:
-        said: What the manager says or lets be seen.
-        resets: Members who forget everything first.
-        asks: Who is to speak; nobody, when others are still speaking.
-        stop: Why the run has ended; None: it has not.
-    """
-
-    said: Sequence[Said] = ()
-    resets: Sequence[str] = ()
-    asks: Sequence[Ask] = ()
-    stop: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TeamPlan:
-    """What the turn loop has to know of a team; the same for all conversations.
+    """A team as the turn loop knows it; the same for all conversations.
 
     Attributes:
         name: Of the team's manager: the source of what it says.
@@ -374,6 +339,40 @@ class TeamPlan:
     emit_team_events: bool
     factory: MessageFactory
     budget: RunBudget | None = None
+
+
+@runtime_checkable
+class LedTeam(Protocol):
+    """A team that a manager on the bus can lead: its members become actors of their own."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Its description, for those that choose who speaks."""
+        ...
+
+    @property
+    def plan(self) -> TeamPlan:
+        """The team as the turn loop knows it."""
+        ...
+
+    @property
+    def participants(self) -> Sequence[Participant]:
+        """The members."""
+        ...
+
+    @property
+    def termination_condition(self) -> TerminationCondition | None:
+        """When a run ends; each conversation has a copy."""
+        ...
+
+    def new_selection(self) -> SpeakerSelection:
+        """The strategy of a new conversation."""
+        ...
 
 
 class TurnLoop:
@@ -421,14 +420,14 @@ class TurnLoop:
         if not self._has_terminated():
             await self.selection.check(task, self._floor())
 
-    async def start(self, task: Sequence[BaseChatMessage] | None) -> Next:
+    async def start(self, task: Sequence[BaseChatMessage] | None) -> Choice:
         """A run begins, with a task that was checked.
 
         Args:
             task: What to do; None: go on.
         """
         if self._has_terminated():
-            return Next(stop=ALREADY_TERMINATED)
+            return Choice(stop=ALREADY_TERMINATED)
         await self._clear_up()
         if task:
             self._append([Entry(message=message, is_said=True) for message in task])
@@ -437,22 +436,32 @@ class TurnLoop:
                 return await self._stopped(stop)
         return await self._next()
 
-    async def hear(self, spoken: Spoken) -> Next | None:
+    async def hear(
+        self, member: str, turn: int, messages: Sequence[Said], is_team: bool = False
+    ) -> Choice | None:
         """A member has spoken.
 
+        Args:
+            member: Its name.
+            turn: The turn that it was asked for.
+            messages: What happened on the way, and at last what it says; of a team, everything that was said in it.
+            is_team: Whether the member is a team: then the others hear every chat message of it, else the last message.
+
         Returns:
-            None: nobody waits for this, because it belongs to a turn that is over.
+            What follows: nothing yet while others are still speaking. None: the turn is over, and nothing waits for this.
         """
         state = self.state
-        speaking = state.speaking.get(spoken.member)
+        speaking = state.speaking.get(member)
+        # The answer of a turn that was cancelled races with the next `Speak` to the same member. Heard now, it would end
+        # that turn with the old words, and the new answer would come to nothing.
         # guard: a turn is heard once
-        if speaking is None or speaking.turn != spoken.turn:
+        if speaking is None or speaking.turn != turn:
             return None
-        self._append(self._entries(spoken))
-        state.heard[spoken.member] = speaking.heard
-        del state.speaking[spoken.member]
+        self._append(self._entries(member, messages, is_team))
+        state.heard[member] = speaking.heard
+        del state.speaking[member]
         if state.speaking:
-            return Next()
+            return Choice()
         floor = self._floor()
         stop = await self.selection.after_round(floor)
         if stop is None:
@@ -464,7 +473,7 @@ class TurnLoop:
         await self.round_ended([by for by in dict.fromkeys(floor.new_by) if by])
         return following or await self._next(floor)
 
-    async def choose(self) -> Next:
+    async def choose(self) -> Choice:
         """Choose anew who is next, where the strategy could not."""
         return await self._next()
 
@@ -494,7 +503,7 @@ class TurnLoop:
     def _has_terminated(self) -> bool:
         return self.termination is not None and self.termination.terminated
 
-    async def _next(self, floor: Floor | None = None) -> Next:
+    async def _next(self, floor: Floor | None = None) -> Choice:
         with self.choosing():
             choice = await self.selection.select(floor or self._floor())
         for name in choice.resets:  # AutoGen's members, too, forget what they have not heard
@@ -502,13 +511,15 @@ class TurnLoop:
         self._append([Entry(message=message, is_said=True) for message in choice.said if _is_said(message)])
         self.state.round_start = len(self.state.thread)
         if choice.stop is not None:
-            stopped = await self._stopped(choice.stop)
-            return Next(choice.said, choice.resets, stop=stopped.stop)
-        asks = [self._ask(name) for name in self._checked(choice)]
-        said = [*choice.said]
+            await self._stopped(choice.stop)
+            return Choice((), choice.said, choice.resets, choice.stop)
+        speakers, said = self._checked(choice), [*choice.said]
+        for name in speakers:
+            self.state.last_turn += 1
+            self.state.speaking[name] = Speaking(turn=self.state.last_turn, heard=len(self.state.thread))
         if self.plan.emit_team_events:
-            said.append(SelectSpeakerEvent(content=[ask.member for ask in asks], source=self.plan.name))
-        return Next(said, choice.resets, asks)
+            said.append(SelectSpeakerEvent(content=list(speakers), source=self.plan.name))
+        return Choice(speakers, said, choice.resets)
 
     def _checked(self, choice: Choice) -> Sequence[str]:
         unknown = [name for name in choice.speakers if name not in self._names]
@@ -520,13 +531,9 @@ class TurnLoop:
             )
         return list(dict.fromkeys(choice.speakers))
 
-    def _ask(self, member: str) -> Ask:
-        state = self.state
-        state.last_turn += 1
-        heard = len(state.thread)
-        state.speaking[member] = Speaking(turn=state.last_turn, heard=heard)
-        unheard = state.thread[state.heard.get(member, 0) :]
-        return Ask(member, state.last_turn, heard_by(member, unheard))
+    def unheard(self, member: str, speaking: Speaking) -> list[BaseChatMessage]:
+        """The messages that a member hears with a turn: all since its last one."""
+        return heard_by(member, self.state.thread[self.state.heard.get(member, 0) : speaking.heard])
 
     async def _reason_to_stop(self, new: Sequence[Said]) -> str | None:
         stop = None if self.termination is None else await self.termination(new)
@@ -536,19 +543,19 @@ class TurnLoop:
         most = self.plan.max_turns
         return None if most is None or self.state.turns < most else MAX_TURNS.format(count=most)
 
-    async def _stopped(self, reason: str) -> Next:
+    async def _stopped(self, reason: str) -> Choice:
         if self.termination is not None:
             await self.termination.reset()
         self.state.turns = 0
-        return Next(stop=reason)
+        return Choice(stop=reason)
 
-    def _entries(self, spoken: Spoken) -> list[Entry]:
-        last = len(spoken.messages) - 1
+    def _entries(self, member: str, messages: Sequence[Said], is_team: bool) -> list[Entry]:
+        last = len(messages) - 1
         entries = []
-        for number, message in enumerate(spoken.messages):
+        for number, message in enumerate(messages):
             self._check_type(message)
-            is_said = _is_said(message) and (spoken.is_team or number == last)
-            entries.append(Entry(message=message, by=spoken.member, is_said=is_said))
+            is_said = _is_said(message) and (is_team or number == last)
+            entries.append(Entry(message=message, by=member, is_said=is_said))
         return entries
 
     def _append(self, entries: Sequence[Entry]) -> None:
@@ -576,7 +583,7 @@ class TurnLoop:
 
 
 async def _to_nobody(event: BaseAgentEvent) -> None:
-    """Where nobody reads."""
+    """Without readers."""
 
 
 async def _unmarked(speakers: Sequence[str]) -> None:
@@ -631,13 +638,13 @@ STEPS: Final = (
     "answer heard",  # the manager has the answer, and nothing is checked or chosen
     "turn ends",  # who speaks next is chosen, and nothing is committed
 )
-"""What happens in a turn, in its order. Beside these, models and tools are called between "member asked" and "answers"."""
+"""The steps of a turn, in their order. Beside these, models and tools are called between "member asked" and "answers"."""
 
 FORK_STEPS: Final = (
     "fork cut",  # the manager has read what the conversation was, and nothing is sent
     "fork born",  # the new conversation's manager has its part, and nothing is committed
 )
-"""What happens when a conversation is forked."""
+"""The steps of a fork."""
 
 OnStep = Callable[[str], Awaitable[None]]
 

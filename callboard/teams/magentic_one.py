@@ -20,10 +20,9 @@ from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import recorded
 from callboard.models.types import CreateResult
 
-from .errors import LedgerError, SpeakerChoiceError
+from .errors import SpeakerChoiceError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection
+from .loop import Choice, Floor, Participant, SpeakerSelection
 from .outcome import first_problem, json_text
 
 FACTS: Final = """You will direct a team that works on a request. Before the work begins, take stock of what is known.
@@ -165,7 +164,7 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
         names: Who may speak; with one member it is that one, whatever the model says.
 
     Raises:
-        LedgerError: There is none, or it names nobody who may speak (a ValueError).
+        SpeakerChoiceError: There is none, or it names no member that may speak (a ValueError).
     """
     data = _object(text)
     if len(names) == 1:
@@ -173,9 +172,9 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
     try:
         entry = LedgerEntry.model_validate(data)
     except ValidationError as error:
-        raise LedgerError(first_problem(error)) from error
+        raise SpeakerChoiceError(first_problem(error)) from error
     if not entry.is_request_satisfied.answer and entry.next_speaker.answer not in names:
-        raise LedgerError(f"next_speaker is none of {list(names)}")
+        raise SpeakerChoiceError(f"next_speaker is none of {list(names)}")
     return entry
 
 
@@ -183,11 +182,11 @@ def _object(text: str) -> dict[str, Any]:
     try:
         data = read_json(json_text(text))
     except json.JSONDecodeError as error:
-        raise LedgerError("it is not JSON") from error
+        raise SpeakerChoiceError("it is not JSON") from error
     except ValueError as error:
-        raise LedgerError(str(error)) from error
+        raise SpeakerChoiceError(str(error)) from error
     if not isinstance(data, dict):
-        raise LedgerError("it is not a JSON object")
+        raise SpeakerChoiceError("it is not a JSON object")
     return data
 
 
@@ -254,7 +253,7 @@ class Orchestrator:
         """How the work stands. An answer that can't be read is asked for again.
 
         Raises:
-            LedgerError: None of the answers could be read (a ValueError).
+            SpeakerChoiceError: None of the answers could be read (a ValueError).
         """
         prompt = PROGRESS.format(task=task, team=team.description, names=", ".join(team.names))
         asked = [*context, UserMessage(content=prompt, source=team.name)]
@@ -263,9 +262,9 @@ class Orchestrator:
             answer = await self._ask(asked, **self._json_output())
             try:
                 return read_ledger(_text(answer), team.names)
-            except LedgerError as error:
+            except SpeakerChoiceError as error:
                 problem = error.reason
-        raise LedgerError(
+        raise SpeakerChoiceError(
             f"Failed to parse ledger information after multiple retries. The last time: {problem}"
         )
 
@@ -464,12 +463,12 @@ def _team(floor: Floor) -> Roster:
 
 
 def _task(floor: Floor) -> str:
-    """A new task as text; "": there is none. What AutoGen's orchestrator has said comes from nobody in a state of it."""
+    """A new task as text; "": there is none. Messages of AutoGen's orchestrator have no speaker in a state of it."""
     return " ".join(message.to_model_text() for message in floor.task if message.source != floor.team)
 
 
 def _heard(floor: Floor) -> Iterator[LLMMessage]:
-    """What was said since the last choice, but for the task, which is in the ledger."""
+    """The messages since the last choice, but for the task, which is in the ledger."""
     for by, message in zip(floor.new_by, floor.new, strict=True):
         if not isinstance(message, BaseChatMessage):
             continue
@@ -495,10 +494,10 @@ class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig])
     is the run's `stop_reason`; stalled too often, then it plans again, and the members forget what they have heard; else
     it tells a member what to do. Each task begins with a new plan.
 
-    Where AutoGen's is broken: an answer of the model that names nobody or lacks a field is asked for again (up to ten times,
-    then the run fails with LedgerError), rounds are counted from the beginning of each task, a plan after plan without a
-    turn ends, members may be teams, and messages of any type can be said. The task counts for the termination condition,
-    as in all teams.
+    Where AutoGen's is broken: an answer of the model that names no member or lacks a field is asked for again (up to ten
+    times, then the run fails with SpeakerChoiceError), rounds are counted from the beginning of each task, a plan after plan
+    without a turn ends, members may be teams, and messages of any type can be said. The task counts for the termination
+    condition, as in all teams.
 
     Args:
         participants: The members.

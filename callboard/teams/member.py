@@ -5,33 +5,31 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
-from operator import not_
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
-from pydantic import BaseModel, Field
-
-from callboard.agents.base import BaseChatAgent, Said, Team, twin_of
+from callboard.agents.base import BaseChatAgent, Response, Said, TaskResult, Team, twin_of
+from callboard.agents.errors import no_response
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import Buried
+from callboard.core.agent import Messaging
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope, MessageContext, host
 from callboard.core.handlers import RoutedAgent, event, rpc
-from callboard.core.people import InputRequest
-from callboard.core.questions import CheckedQuestion
-from callboard.core.state import Log, restore_state
-from callboard.memory.llm_messages import LLMMessage
+from callboard.core.people import InputRequest, Question
+from callboard.core.state import restore_state
 from callboard.messages.chat import BaseChatMessage
 from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
-from callboard.runtime.effects import Noting, noting
+from callboard.runtime.effects import noting
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.steps import taping
 
 from .budget import overspent_by
 from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
-from .local_run import Participant, reset_participant, speak
-from .loop import is_nothing, reached, tape_for, write_takes
+from .fork import begin_member_marks, mark_member, take_over
+from .loop import Participant, is_kept, reached, tape_for, write_takes
 from .outcome import answer_id, failure_by, failure_of, turn_answered
 from .protocol import (
     Accepted,
@@ -50,32 +48,10 @@ from .protocol import (
     parts_of,
     tell_all_of,
 )
-from .states import MOST_KEPT, MOST_SAVED, Kept, MemberMark
+from .states import MemberMemory
 
 if TYPE_CHECKING:
     from callboard.core.protocol import AgentRuntime
-
-
-class MemberMemory(BaseModel):
-    """What a member remembers of a conversation.
-
-    Attributes:
-        saved: What its agent's `save_beside_context` returned; None: nothing yet.
-        context: The messages of its model context.
-        asked: Number of the turn that it took last; 0: none since it was reset or loaded.
-        marks: Where its context was after each of its last turns.
-        kept: The different values of `saved` after these turns.
-        lost: What it remembered up to this turn is in no mark any more; 0: before the first mark there was nothing.
-        is_fork: Whether it has taken over the part that it had in another conversation.
-    """
-
-    saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
-    context: Log[LLMMessage] = Log()
-    asked: int = 0
-    marks: Log[MemberMark] = Log()
-    kept: Log[Kept] = Log()
-    lost: int = Field(default=0, exclude_if=not_)
-    is_fork: bool = Field(default=False, exclude_if=not_)
 
 
 class MemberActor(RoutedAgent[MemberMemory]):
@@ -100,14 +76,17 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if ctx.sender is None:
             raise TeamNotRunError(self.id.type, "was asked to speak by nobody")
         await reached("member asked")
-        agent, state = await self._current(), self.state
-        drafts = Drafts(self.runtime, message.run, (*message.inside, message.turn), agent.name)
+        agent, state, runtime = await self._current(), self.state, _bus(self)
+        turn = (*message.inside, message.turn)
+        drafts = Drafts(runtime, message.run, turn, agent.name)
+        # Questions that the agent asks people during the turn are shown to the readers of the run.
+        questions = ShownQuestions(runtime, message.run, turn, self._prototype.name)
         unheard = message.unheard_after(state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
             here = ContextScope(host, (self, conversation_of(self.id)))
-            with self._shows_questions(message), taping(tape), here:
+            with ContextScope(noting, questions), taping(tape), here:
                 said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)
@@ -123,9 +102,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
         await reached("member answers")
         state.asked = message.turn
         if state.context.dropped:  # marks say how long it was
-            self._begin_marks(message.turn - 1)
-        self._mark(message.turn)
-        await write_takes(self.runtime, message.run, tape)
+            begin_member_marks(state, message.turn - 1)
+        mark_member(state, message.turn, runtime.settings.fork_turns)
+        await write_takes(runtime, message.run, tape)
         answer = Answer(
             turn=message.turn,
             attempt=drafts.attempt,
@@ -134,12 +113,6 @@ class MemberActor(RoutedAgent[MemberMemory]):
             is_team=self._is_team,
         )
         await tell_all_of(self, answer, ctx.sender, message_id=answer_id(message.turn, ctx.message_id))
-
-    def _shows_questions(self, message: Speak) -> ContextScope[Noting | None]:
-        """What the agent asks people during the turn is seen by those who read the run."""
-        runtime = cast("RedisAgentRuntime", self.runtime)
-        turn = (*message.inside, message.turn)
-        return ContextScope(noting, ShownQuestions(runtime, message.run, turn, self._prototype.name))
 
     @event
     async def on_forget(self, message: Forget, ctx: MessageContext) -> None:
@@ -161,7 +134,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     @rpc
     async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
-        """What its agent's `save_state` returns, for a manager of an older version, which can't read it by itself."""
+        """The state of its agent, for a manager of an older version, which can't read it by itself."""
         return Saved(state=dict(await (await self._current()).save_state()))
 
     @rpc
@@ -172,8 +145,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         if not message.is_trial:
             self.state.asked = 0
             await self._remember(agent)
-            self._begin_marks(0)
-            self._mark(0, is_taken=False)
+            begin_member_marks(self.state, 0)
+            mark_member(self.state, 0, _bus(self).settings.fork_turns, is_taken=False)
         return Accepted()
 
     @event
@@ -189,59 +162,21 @@ class MemberActor(RoutedAgent[MemberMemory]):
             raise TeamMemberError(
                 self.id.type, self._prototype.name, "take over its part", "it has spoken already"
             )
-        part = message.part
-        given, state = MemberMemory.model_validate({**part.data, **part.logs}), self.state
-        state.saved, state.asked, state.lost = given.saved, given.asked, given.lost
-        state.is_fork = True
-        for field in ("context", "marks", "kept"):
-            log = getattr(state, field)
-            log.clear()
-            log.extend(getattr(given, field))
+        take_over(self.state, message.part)
         self._agent = None
-
-    def _begin_marks(self, lost: int) -> None:
-        """What marks say of turns up to this one is not so any more."""
-        self.state.marks.clear()
-        self.state.kept.clear()
-        self.state.lost = lost
-
-    def _mark(self, turn: int, is_taken: bool = True) -> None:
-        """What it remembers is what it had after this turn, and after those that others take next."""
-        state, most = self.state, cast("RedisAgentRuntime", self.runtime).settings.fork_turns
-        number, is_nothing = self._number_of_saved(), state.saved is None
-        state.marks.append(
-            MemberMark(
-                turn=turn, context=len(state.context), kept=number, is_whole=is_nothing, is_taken=is_taken
-            )
-        )
-        if len(state.marks) > most:
-            state.marks.trim(keep=most)
-            state.lost = state.marks[0].turn - 1
-
-    def _number_of_saved(self) -> int:
-        """Under which number forks find what is saved now; 0: nothing is, or too much for every turn."""
-        kept, saved = self.state.kept, self.state.saved
-        if saved is None:
-            return 0
-        if not kept or kept[-1].saved != saved:
-            if len(json.dumps(saved, default=str)) > MOST_SAVED:
-                return 0
-            kept.append(Kept(number=kept[-1].number + 1 if kept else 1, saved=saved))
-            kept.trim(keep=MOST_KEPT)
-        return kept[-1].number
 
     async def _forget(self, token: CancellationToken, lost: int) -> None:
         agent = await self._current()
         await reset_participant(agent, token)
         self.state.asked = 0
         await self._remember(agent)
-        self._begin_marks(lost)
-        self._mark(lost + 1 if lost else 0, is_taken=False)
+        begin_member_marks(self.state, lost)
+        mark_member(self.state, lost + 1 if lost else 0, _bus(self).settings.fork_turns, is_taken=False)
 
     # The agent of this conversation
 
     async def saved(self, stored: StoredState) -> dict[str, Any]:
-        """What the agent's `save_state` returns for a state that was committed, in whatever process the agent is.
+        """The agent's `save_state` for a state that was committed, in whatever process the agent is.
 
         Raises:
             StateError: What is stored does not fit any more.
@@ -251,6 +186,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
 
     async def _current(self) -> Participant:
         """The agent as the last commit left it, wherever that was."""
+        # Another process may have taken turns of this conversation since, after a lease that ended here. The agent in
+        # memory has not heard them: it would answer as if they had not been, and its commit would put their messages out of
+        # its context.
         # guard: a member goes on from what its last turn left
         if self._agent is None or self._remembers is not self.state:
             self._agent = await self._made(self.state)
@@ -277,6 +215,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
             self._agent = None
 
 
+def _bus(agent: Messaging) -> RedisAgentRuntime:
+    return cast("RedisAgentRuntime", agent.runtime)
+
+
 def _is_overspent(error: BaseException) -> bool:
     return isinstance(error, RunBudgetExceededError) or overspent_by(error) is not None
 
@@ -300,12 +242,76 @@ async def _tell(agent: Participant, what: str, token: CancellationToken) -> None
         await agent.on_resume(token)
 
 
+Emit: TypeAlias = Callable[[Said], Awaitable[None]]
+
+
+async def speak(
+    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken, emit: Emit
+) -> list[Said]:
+    """Lets a member speak, once.
+
+    Args:
+        participant: The member.
+        messages: What was said since it last spoke.
+        token: Ends it.
+        emit: Awaited with everything that happens on the way.
+
+    Returns:
+        What happened on the way but for pieces of streamed texts, and at last what it says.
+
+    Raises:
+        NoResponseError: It said nothing (a RuntimeError).
+    """
+    said: list[Said] = []
+    if _is_plain(participant):
+        response = await participant.on_messages(messages, token)
+        for message in response.inner_messages or ():
+            await emit(message)
+            if is_kept(message):
+                said.append(message)
+        return [*said, response.chat_message]
+    async with aclosing(_items(participant, messages, token)) as items:
+        async for item in items:
+            if isinstance(item, TaskResult):
+                return list(item.messages)
+            if isinstance(item, Response):
+                return [*said, item.chat_message]
+            await emit(item)
+            if is_kept(item):
+                said.append(item)
+    raise no_response(participant.name)
+
+
+def _is_plain(participant: Participant) -> TypeGuard[BaseChatAgent]:
+    """Whether its stream is what `on_messages` returns: then none is made, which would cost more than the turn loop."""
+    stream = getattr(participant, "on_messages_stream", None)
+    return getattr(stream, "__func__", None) is BaseChatAgent.on_messages_stream
+
+
+def _items(
+    participant: Participant, messages: Sequence[BaseChatMessage], token: CancellationToken
+) -> AsyncGenerator[Said | Response | TaskResult, None]:
+    if isinstance(participant, Team):
+        # A team that speaks twice in a row has heard nothing new: it goes on.
+        task = list(messages) or None
+        return participant.run_stream(task=task, cancellation_token=token, output_task_messages=False)
+    return participant.on_messages_stream(messages, token)
+
+
+async def reset_participant(participant: Participant, token: CancellationToken) -> None:
+    """Lets a member be as in the beginning."""
+    if isinstance(participant, Team):
+        await participant.reset()
+    else:
+        await participant.on_reset(token)
+
+
 ATTEMPT_BYTES: Final = 8  # of the name of an attempt
 MOST_WAITING: Final = 1000  # pieces of a member that is faster than the server
 
 
 def tag_of(turn: tuple[int, ...]) -> str:
-    """What the drafts of a turn, and of the turns inside it, are tagged with."""
+    """The tag of the drafts of a turn, and of the turns inside it."""
     return "".join(f"{number}." for number in turn)
 
 
@@ -391,17 +397,17 @@ class ShownQuestions:
         self._turn = turn
         self._source = source
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Shown]:
-        """What is written with a question: its details only where they are not too large for an event."""
-        details: dict[str, Any] = json.loads(question.details) if question.details else {}
-        if len(question.details) > MOST_DETAILS:
+    def asked(self, input_id: str, question: Question) -> list[Shown]:
+        """The entry that is written with a question: its details only where they are not too large for an event."""
+        details: dict[str, Any] = json.loads(question.details_json or "{}")
+        if len(question.details_json) > MOST_DETAILS:
             details = {"kind": details.get("kind", ""), OMITTED: True}
         event = InputRequestedEvent(
             id=f"{input_id}:asked",
             source=self._source,
             request_id=input_id,
             content=question.text[:MOST_DETAILS],
-            choices=list(question.choices),
+            choices=list(question.choices or ()),
             to=list(question.to),
             answer_schema=json.loads(question.schema),
             details=details,
@@ -421,7 +427,7 @@ class ShownQuestions:
 
 
 def answered(request: InputRequest, source: str) -> InputAnsweredEvent:
-    """What came of a question that is not open any more."""
+    """The event of a question that is not open any more."""
     is_answered = request.status is InputStatus.ANSWERED
     return InputAnsweredEvent(
         id=f"{request.id}:ended",

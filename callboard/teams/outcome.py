@@ -13,20 +13,19 @@ from pydantic import BaseModel, ValidationError
 
 from callboard.agents.base import TaskResult
 from callboard.broker.errors import BrokerError
-from callboard.broker.remote_errors import text_of, trace_of
 from callboard.broker.retry import Buried
 from callboard.core.cancellation import CancellationToken
 from callboard.messages.chat import BaseChatMessage, StructuredMessage
 
-from .budget import Overspent, overspent_by
+from .budget import Overspent, budget_error, run_error
 from .errors import RunBudgetExceededError, TeamNotRunError, TeamOutputError, TeamRunError
 from .protocol import Accepted, TurnFailed
 
 logger = logging.getLogger("callboard.teams")
 
-PATIENCE: Final = 10.0  # seconds without an event of a run after which somebody may be missing
+PATIENCE: Final = 10.0  # seconds without an event of a run after which a member may be missing
 NOT_KNOWN: Final = (BrokerError, TimeoutError, LookupError)
-"""What `describe` raises where the server, or the manager, can't be asked now: it is asked again."""
+"""Errors of `describe` where the server, or the manager, can't be asked now: they are asked again."""
 
 
 class Absent:
@@ -116,7 +115,7 @@ class Cancelling:
                 self._failed.set_exception(error)
 
     async def watched(self, entries: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """The entries of the run; when it can't be cancelled, nobody waits for its end, which may never come."""
+        """The entries of the run; when it can't be cancelled, its end is not waited for, which may never come."""
         async with aclosing(entries):
             while (entry := await self._next(entries)) is not None:
                 yield entry
@@ -136,32 +135,6 @@ class Cancelling:
         self._failed.cancel()
         if self._order is not None:
             await asyncio.gather(self._order, return_exceptions=True)
-
-
-TRACEBACK: Final = 8000  # characters of it that are kept, the last ones
-
-
-def run_error(error: BaseException, where: str) -> TeamRunError:
-    """The error of a run in which something was raised.
-
-    Args:
-        error: What was raised.
-        where: Name of the member, or of the team's manager.
-    """
-    if isinstance(error, TeamRunError):
-        return error
-    overspent = overspent_by(error)
-    if overspent is not None:
-        return budget_error(overspent, where)
-    return TeamRunError(type(error).__name__, text_of(error), where, trace_of(error)[-TRACEBACK:])
-
-
-def budget_error(overspent: Overspent, where: str) -> RunBudgetExceededError:
-    """The error of a run that has used what it may."""
-    name = RunBudgetExceededError.__name__
-    return RunBudgetExceededError(
-        name, overspent.text, where, "", overspent.unit, overspent.limit, overspent.spent
-    )
 
 
 def failure_of(error: BaseException, where: str, turn: int = 0) -> TurnFailed:
@@ -288,7 +261,7 @@ def json_text(text: str) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """What does not fit, without what was given: it may be secret."""
+    """The field that does not fit, and why; not its value, which may be secret."""
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2s
 from operator import not_
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.agents.base import Said
 from callboard.broker import AgentId
@@ -91,7 +91,7 @@ MOST_OWN_ID: Final = 100  # characters; MOST_RUN_ID without a digest and what en
 def check_conversation(conversation: str) -> None:
     """Refuse the id of a conversation whose agents would share their keys with those of another one.
 
-    An empty one is refused as well: it comes of a variable that nobody has set, and whatever had none would share it.
+    An empty one is refused as well: it comes of a variable that was not set, and all without one would share a conversation.
 
     Raises:
         SettingValueError: There can't be such a conversation (a ValueError).
@@ -100,6 +100,8 @@ def check_conversation(conversation: str) -> None:
         raise SettingValueError(
             "conversation", repr(conversation), "a text that is not empty, such as a customer's id"
         )
+    # The manager of the conversation 'sea' and the agent that asks people for it differ by this ending only. A conversation
+    # named 'sea (asks)' would be that agent: two conversations in one state, each undoing what the other one commits.
     # guard: no conversation has the key of the agent that asks people for another one
     if conversation.endswith(ASKS):
         rule = f"a text that does not end with {ASKS!r}: so ends the key of who asks people in a conversation"
@@ -145,7 +147,7 @@ def _depth_of(message_type: type[BaseMessage]) -> int | None:
 
 
 def plain_of(message: Said, max_depth: int) -> Any:
-    """What `dump` returns, as it can be packed: made only of what msgpack has, with text as map keys.
+    """The data of `dump` as they can be packed: made only of what msgpack has, with text as map keys.
 
     Raises:
         UnwritableError: It is nested too deep, or has something else in it, which a `dump` of the user's own has put there.
@@ -214,7 +216,7 @@ async def tell_all_of(
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
 IfBusy: TypeAlias = Literal["reject", "enqueue", "interrupt"]
-"""What happens to a task while a run is under way: a TeamBusyError, it waits, or that run is cancelled."""
+"""The fate of a task that comes while a run is under way: a TeamBusyError, to wait, or to take its place."""
 
 RunState: TypeAlias = Literal[
     "idle", "queued", "working", "input_required", "paused", "completed", "failed", "cancelled"
@@ -227,7 +229,7 @@ class _Order(BaseModel):
 
 @message(name="callboard.team.Accepted")
 class Accepted(_Order):
-    """What became of an order.
+    """Result of an order.
 
     Attributes:
         run_id: The run that it concerns; "": there is none.
@@ -235,11 +237,11 @@ class Accepted(_Order):
         waiting: Who has not spoken yet, of those whose turn it is; with a paused run: who is to speak when it goes on.
         missing: Those of `waiting` whom no process runs, also of a team among them: ``"research.planner"``. Only in the
             answer to `Describe`.
-        is_held: Whether nobody is speaking, because the run is paused.
+        is_held: Whether no member is speaking, because the run is paused.
         queued: How many tasks wait.
         done: Whether something changed.
         problem: Why nothing was done, as text for people; "": something was, or nothing was left to do.
-        part: What the conversation was at a turn. Only in the answer to a `Fork` that asks for it.
+        part: What the conversation was at a turn. Only in the answer to a `Fork`.
     """
 
     run_id: str = ""
@@ -283,7 +285,7 @@ def path_of(team: AgentId, run_id: str, outer: str | None = None) -> str:
 
 @message(name="callboard.team.StartRun")
 class StartRun(_Order, Request[Accepted]):
-    """A task for a conversation.
+    """A task for a conversation: asked for by a client, or told, as that of a schedule, which waits for no answer.
 
     Attributes:
         run_id: Chosen by the client; the same again changes nothing.
@@ -304,23 +306,12 @@ class StartRun(_Order, Request[Accepted]):
     step: bool = False
 
 
-@message(name="callboard.team.BeginRun")
-class BeginRun(_Order):
-    """A task whose sender waits for no answer, as that of a schedule.
-
-    Attributes:
-        run: The task.
-    """
-
-    run: StartRun
-
-
 @message(name="callboard.team.Control")
 class ControlRun(_Order, Request[Accepted]):
     """An order to the run under way.
 
     Attributes:
-        what: "pause": nobody begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
+        what: "pause": no member begins to speak until "resume". "stop": it ends after this turn. "abort": it ends now.
             "step": the next turn begins, of a run that waits before each.
         now: With "pause": who is speaking is interrupted as well, and begins again from its last recorded step. With "step":
             it does not wait any more.
@@ -376,31 +367,24 @@ class LoadConversation(_Order, Request[Accepted]):
     is_trial: bool = False
 
 
-@message(name="callboard.team.TimeUp")
-class TimeUp(_Order):
-    """A manager's message to itself: the time of a run's budget is over."""
-
-    run_id: str
-
-
 @message(name="callboard.team.Fork")
 class Fork(_Order, Request[Accepted]):
-    """Make another conversation of what this one was.
+    """Give what the conversation was, so that another one can begin with it.
+
+    The sender makes the new one, with `Born`. A manager that waited for another one would keep its worker from trying alone
+    what has ended a process, such as that other one.
 
     Attributes:
         fork_id: Tells it from others: the same again changes nothing.
         conversation: Id of the new one.
         turn: After which turn; None: see `run_id`.
         run_id: After the last turn of which run; "": after the last turn.
-        is_cut_only: Answer with what it was; who asks makes the new conversation of it, with `Born`. A manager that waited
-            for another one would keep its worker from trying alone what has ended a process, such as that other one.
     """
 
     fork_id: str
     conversation: str
     turn: int | None = None
     run_id: str = ""
-    is_cut_only: bool = False
 
 
 @message(name="callboard.team.Born")
@@ -451,13 +435,13 @@ class Speak(Carrying, _Order):
     record: bool = False
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
-        """What is new for a member whose last turn was this one."""
+        """The messages that are new for a member whose last turn was this one."""
         return self.messages[self.told.get(turn, 0) :]
 
 
 @message(name="callboard.team.Answer")
 class Answer(Carrying, _Order):
-    """What a member has said.
+    """Messages of a member in its turn.
 
     Attributes:
         turn: The turn it was asked for.
@@ -587,7 +571,7 @@ class RunEnded(_Order):
 
 
 ANSWERS: Final = (Accepted, Saved, Shown, RunHeld, RunEnded)
-"""What clients are answered, and read: they don't send it, so it has to be made known to them."""
+"""Messages that clients are answered, and read: they don't send them, so these have to be made known to them."""
 
 
 @message(name="callboard.team.Consult")
@@ -622,7 +606,7 @@ class Consult(BaseModel):
 
 @message(name="callboard.team.Consulted")
 class Consulted(BaseModel):
-    """What came of it.
+    """Answer to a Consult, or why there is none.
 
     Attributes:
         id: Of the Consult.
@@ -664,15 +648,14 @@ class CurrentRun(BaseModel):
         run_id: Its id.
         stream: Id of the run whose stream shows it: its own, or that of the outermost team.
         first: Where in the thread what is said in it begins, its task left out.
-        path: For which runs counts what is used in it; see `path_of`. Not there: it was begun by an older version, and
-            what is used counts for its id.
+        path: For which runs counts what is used in it; see `path_of`.
         parent: Who asked for it; None: a client did.
-        is_paused: Whether nobody may begin to speak.
+        is_paused: Whether no member may begin to speak.
         is_interrupted: Whether those who were speaking were interrupted, too.
         held: Who is to speak when it goes on.
         is_stopping: Whether it ends after this turn.
         budget: The most that it may use.
-        asked: How often somebody was asked to speak.
+        asked: How often members were asked to speak.
         record: Whether answers of models and tools are noted.
         is_stepping: Whether it waits before each turn until it is told to go on.
         is_wanted: Whether it was told so while it was paused.
@@ -701,11 +684,6 @@ class CurrentRun(BaseModel):
     answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
 
-    @model_validator(mode="after")
-    def _with_path(self) -> Self:
-        self.path = self.path or self.run_id
-        return self
-
     @property
     def inside(self) -> tuple[int, ...]:
         """The turns of larger teams that it is a part of."""
@@ -718,7 +696,7 @@ class CurrentRun(BaseModel):
 
 
 class ManagerState(ConversationState):
-    """What the manager remembers: the turn loop's part, and the runs.
+    """State of the manager: the turn loop's part, and the runs.
 
     Attributes:
         run: The run under way.

@@ -24,8 +24,7 @@ from callboard.models.types import CreateResult, ModelFamily
 
 from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
-from .local_run import Participant
-from .loop import Choice, Floor, SpeakerSelection, called
+from .loop import Choice, Floor, Participant, SpeakerSelection, called
 
 
 def mentions(text: str, names: Sequence[str]) -> list[str]:
@@ -78,7 +77,7 @@ class SelectorSetup:
 
 
 class SelectorState(BaseModel):
-    """What is remembered from one choice to the next.
+    """The memory of the strategy from one choice to the next.
 
     Attributes:
         previous_speaker: Whom the model chose last.
@@ -94,7 +93,7 @@ class SelectorState(BaseModel):
 class SelectorSelection(SpeakerSelection):
     """Whom a model names; AutoGen's SelectorGroupChatManager.
 
-    Unlike AutoGen's, its context is part of its state as it is, and what somebody says is added to it once, also where a
+    Unlike AutoGen's, its context is part of its state as it is, and each message is added to it once, also where a
     choice failed and is made again.
 
     Args:
@@ -207,7 +206,7 @@ class SelectorSelection(SpeakerSelection):
     # State
 
     async def reset(self) -> None:
-        """Nobody has spoken, and the context is empty."""
+        """No member has spoken, and the context is empty."""
         self._previous, self._read = None, 0
         await self._context.clear()
 
@@ -231,7 +230,7 @@ class SelectorSelection(SpeakerSelection):
 
 
 def _lines(messages: Sequence[LLMMessage]) -> Iterator[str]:
-    """What was said, as the prompt shows it."""
+    """The conversation as the prompt shows it."""
     for message in messages:
         if isinstance(message, UserMessage | AssistantMessage):
             content = message.content

@@ -1,4 +1,4 @@
-"""State of a team as plain data, in AutoGen's shape, and the marks of its members' logs after each turn."""
+"""Memory of a member, marks of a conversation after each turn, and the state of a team as plain data, in AutoGen's shape."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from callboard.conditions.base import TerminationCondition
+from callboard.core.state import Log
 from callboard.memory.llm_messages import LLMMessage
 from callboard.messages.chat import BaseChatMessage
 from callboard.messages.events import MessageFactory
 
 from .errors import TeamStateError
 from .loop import ConversationState, Entry, SpeakerSelection, Speaking, TeamPlan, heard_by, is_nothing
-
-MOST_KEPT: Final = 200  # different values that an agent had saved beside its context, the newest
-MOST_SAVED: Final = 16_000  # characters of one that is kept
 
 
 class TurnMark(BaseModel):
@@ -75,7 +73,7 @@ class MemberMark(BaseModel):
 
 
 class Kept(BaseModel):
-    """What a member remembered beside its context, for as many turns as it stayed the same.
+    """Memory of a member beside its context, for as many turns as it stayed the same.
 
     Attributes:
         number: Rises with each.
@@ -88,11 +86,33 @@ class Kept(BaseModel):
     saved: dict[str, Any]
 
 
+class MemberMemory(BaseModel):
+    """Memory of a member in a conversation, stored with each of its turns.
+
+    Attributes:
+        saved: What its agent's `save_beside_context` returned; None: nothing yet.
+        context: The messages of its model context.
+        asked: Number of the turn that it took last; 0: none since it was reset or loaded.
+        marks: Where its context was after each of its last turns.
+        kept: The different values of `saved` after these turns.
+        lost: What it remembered up to this turn is in no mark any more; 0: before the first mark there was nothing.
+        is_fork: Whether it has taken over the part that it had in another conversation.
+    """
+
+    saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
+    context: Log[LLMMessage] = Log()
+    asked: int = 0
+    marks: Log[MemberMark] = Log()
+    kept: Log[Kept] = Log()
+    lost: int = Field(default=0, exclude_if=not_)
+    is_fork: bool = Field(default=False, exclude_if=not_)
+
+
 VERSION: Final = "1.0.0"
 
 
 class MemberState(BaseModel):
-    """What a member remembers; AutoGen's ChatAgentContainerState.
+    """State of a member as it is saved; AutoGen's ChatAgentContainerState.
 
     Attributes:
         agent_state: What its `save_state` returned.
@@ -106,7 +126,7 @@ class MemberState(BaseModel):
 
 
 class Own(BaseModel):
-    """What AutoGen loses when it saves a team.
+    """The part of a saved team that AutoGen loses.
 
     Attributes:
         last_turn: As in ConversationState.

@@ -12,7 +12,7 @@ from callboard.conditions.base import TerminationCondition
 from callboard.foundation.component import Component
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, HandoffMessage
 
-from .errors import HandoffTargetError, ParticipantTypeError, TeamDeclarationError
+from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, check_participants, common_config
 from .loop import Choice, Floor, SpeakerSelection
 
@@ -21,7 +21,7 @@ class SwarmState(BaseModel):
     """Whose turn it is.
 
     Attributes:
-        current_speaker: Who was asked last; None: nobody.
+        current_speaker: Who was asked last; None: none.
     """
 
     current_speaker: str | None = None
@@ -37,25 +37,25 @@ class SwarmSelection(SpeakerSelection):
         self._speaker: str | None = None
 
     async def check(self, messages: Sequence[BaseChatMessage] | None, floor: Floor) -> None:
-        """Refuses a task as long as nobody of the team has been handed over to, as after a HandoffTermination.
+        """Refuses a task as long as no member has been handed over to, as after a HandoffTermination.
 
         Raises:
-            HandoffTargetError: The last handoff has a target that is no member (a ValueError).
+            SpeakerChoiceError: The last handoff has a target that is no member (a ValueError).
         """
         given = _last_target(messages or ())
         if given is not None:
             if given not in floor.names:
-                raise HandoffTargetError(given, floor.names)
+                raise _no_member(given, floor.names)
             return
         target = self._next(floor)
         if target not in floor.names:
-            raise HandoffTargetError(target, floor.names, "existing handoff target")
+            raise _no_member(target, floor.names, "existing handoff target")
 
     async def select(self, floor: Floor) -> Choice:
         """Who was handed over to, or who spoke last."""
         target = self._next(floor)
         if target not in floor.names:
-            raise HandoffTargetError(target, floor.names)
+            raise _no_member(target, floor.names)
         self._speaker = target
         return Choice([target])
 
@@ -84,12 +84,19 @@ class SwarmConfig(TeamConfig):
     """A Swarm as plain data."""
 
 
+def _no_member(target: str, members: Sequence[str], what: str = "target") -> SpeakerChoiceError:
+    return SpeakerChoiceError(
+        f"The {what} {target} is not one of the participants {list(members)}. To go on, for example after a "
+        f"HandoffTermination, give a HandoffMessage with one of them as its target as the task."
+    )
+
+
 class Swarm(BaseGroupChat, Component[SwarmConfig]):
     """A team whose members hand over to each other: the target of the last HandoffMessage speaks.
 
-    The first member begins, and whoever has not handed over speaks again. A run that ended because of a
+    The first member begins, and a member that has not handed over speaks again. A run that ended because of a
     HandoffTermination, with a target outside of the team, goes on with a HandoffMessage to a member as its task. A member
-    that hands over to somebody unknown ends the run with an error, where AutoGen's fails with an assertion.
+    that hands over to an unknown name ends the run with an error, where AutoGen's fails with an assertion.
 
     Args:
         participants: The members, agents only; the first must be able to hand over.
@@ -102,8 +109,7 @@ class Swarm(BaseGroupChat, Component[SwarmConfig]):
         **options: See BaseGroupChat.
 
     Raises:
-        ParticipantTypeError: A member is a team (a TypeError).
-        TeamDeclarationError: The first member does not produce HandoffMessages (a ValueError).
+        TeamDeclarationError: A member is a team, or the first one does not produce HandoffMessages (a ValueError).
     """
 
     component_config_schema = SwarmConfig
@@ -124,7 +130,9 @@ class Swarm(BaseGroupChat, Component[SwarmConfig]):
         check_participants(participants)
         for participant in participants:
             if isinstance(participant, Team):
-                raise ParticipantTypeError(participant.name, "Swarm")
+                raise TeamDeclarationError(
+                    f"Participant {participant.name!r} must be a ChatAgent: a Swarm can't have teams as members."
+                )
         super().__init__(
             participants,
             name=name or "Swarm",
@@ -147,5 +155,5 @@ class Swarm(BaseGroupChat, Component[SwarmConfig]):
         return cls(**config.arguments())
 
     def new_selection(self) -> SpeakerSelection:
-        """Whoever is handed over to, beginning with the first."""
+        """The member that is handed over to, beginning with the first."""
         return SwarmSelection()

@@ -29,7 +29,7 @@ class Finished(Protocol):
 
     @property
     def messages(self) -> Any:
-        """What was said, oldest first."""
+        """The messages that were said, oldest first."""
         ...
 
     @property
@@ -193,7 +193,7 @@ class Cassette:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `dump` made.
+        """Read what `dump` made.
 
         Raises:
             CassetteError: it is no cassette, and in which line (a ValueError).

@@ -83,7 +83,7 @@ class Harness:
 
     def _keep(self, runtime: RedisAgentRuntime) -> RedisAgentRuntime:
         self._runtimes.append(runtime)
-        runtime.scratch = self._scratch
+        runtime.connection.scratch = self._scratch
         return runtime
 
     def _scratch(self) -> Path:

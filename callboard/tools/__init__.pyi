@@ -3,7 +3,6 @@ import callboard.agents
 from .approval import (
     Approval as Approval,
     ApprovalRule as ApprovalRule,
-    Consent as Consent,
     NeedsApproval as NeedsApproval,
 )
 from .base import (
@@ -16,8 +15,8 @@ from .base import (
 from .call import IfUnknown as IfUnknown, tool_context as tool_context
 from .dynamic import DynamicWorkbench as DynamicWorkbench
 from .errors import ToolError as ToolError
-from .function import FunctionTool as FunctionTool, FunctionToolConfig as FunctionToolConfig, tool as tool
-from .http import HttpLimits as HttpLimits, HttpTool as HttpTool, HttpToolConfig as HttpToolConfig
+from .function import FunctionTool as FunctionTool, tool as tool
+from .http import HttpLimits as HttpLimits, HttpTool as HttpTool
 from .langchain import LangChainToolAdapter as LangChainToolAdapter
 from .mcp import (
     McpWorkbench as McpWorkbench,

@@ -1,4 +1,4 @@
-"""Approval of calls by people, and what they type as answers."""
+"""Approval of calls by people: the rule that asks for it, and the question."""
 
 from __future__ import annotations
 
@@ -8,86 +8,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    GetJsonSchemaHandler,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import WithJsonSchema
 
+from callboard.core.answers import (
+    APPROVAL,
+    Approval as Approval,  # noqa: PLC0414 - a public name of tools
+    Consent as Consent,  # noqa: PLC0414 - a public name of tools
+    said_or,
+)
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 from callboard.core.people import NO_DEFAULT, Question, ask_person
-from callboard.errors import InputValueError, InputWithdrawnError
-from callboard.foundation.texts import read_json
+from callboard.errors import InputWithdrawnError
 
 from .call import AskedCall
-from .errors import ApprovalRuleError, CallRefusedError
+from .errors import CallRefusedError
 
-# What `_read` below understands, as a part of a JSON schema.
-SAID: Final = {"type": "string", "pattern": r"^\s*([Yy]([Ee][Ss])?|[Nn][Oo]?(\s*:[\s\S]*)?)\s*$"}
-YES: Final = frozenset({"yes", "y"})
-NO: Final = frozenset({"no", "n"})
 SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
-KIND: Final = "tool_approval"
+FORBIDDEN: Final = "a person has not allowed it"
 WITHDRAWN: Final = "the question was withdrawn before anybody had answered"
-
-
-class Consent(BaseModel):
-    """Yes, or no and why. As a text it is "yes", "no", or "no: the reason".
-
-    Attributes:
-        approved: Whether it may be.
-        reason: Why not; the model reads it.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    approved: bool
-    reason: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        if isinstance(given, bool):
-            return {"approved": given}
-        return cls._read(given.strip()) if isinstance(given, str) else given
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return said_or(dict(handler(core)))
-
-    @classmethod
-    def _read(cls, text: str) -> dict[str, Any]:
-        word, _, rest = text.partition(":")
-        if text.lower() in YES:
-            return {"approved": True}
-        if word.strip().lower() in NO:
-            return {"approved": False, "reason": rest.strip()}
-        raise ValueError("say yes, or no, or no: and the reason")
-
-
-def said_or(schema: dict[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an answer that may be said in a word, too."""
-    return {"title": "Consent", "anyOf": [schema, {"type": "boolean"}, SAID]}
-
-
-class Approval(Consent):
-    """What a person says about a call. As a text it may also be the arguments with which the call is to be made, as JSON.
-
-    Attributes:
-        arguments: The call is made with these instead of the model's; None: with the model's.
-    """
-
-    arguments: dict[str, Any] | None = None
-
-    @classmethod
-    def _read(cls, text: str) -> dict[str, Any]:
-        if not text.startswith("{"):
-            return super()._read(text)
-        return {"approved": True, "arguments": read_json(text)}
 
 
 When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]
@@ -102,7 +41,7 @@ class ApprovalRule:
         when: Always or never, or a function of the arguments. One that fails is an error that the model reads, and the
             call is not made.
         by: Who may allow it; empty: anybody who may answer questions.
-        timeout: Seconds after which a call that nobody has answered is refused; None: it waits.
+        timeout: Seconds after which a call without an answer is refused; None: it waits.
     """
 
     when: bool | When = True
@@ -128,7 +67,7 @@ async or not, says so; or a rule that also says by whom."""
 
 
 def rule_of(needs_approval: NeedsApproval) -> ApprovalRule:
-    """What is given, as a rule."""
+    """A rule for whatever says when calls need approval."""
     return needs_approval if isinstance(needs_approval, ApprovalRule) else ApprovalRule(when=needs_approval)
 
 
@@ -151,24 +90,25 @@ async def allowed(
         token: Ends the wait.
 
     Raises:
-        CallRefusedError: It is not allowed; the model reads why.
-        ApprovalRuleError: The rule failed, so that it is not known whether it has to be allowed.
-        NobodyAnswersError: Nobody can be asked here (a RuntimeError).
+        CallRefusedError: It is not allowed, or the rule failed, so that it is not known whether it has to be; the
+            model reads why.
+        CannotAskError: Nobody can be asked here (a RuntimeError).
     """
     rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
     try:
         applies = await rule.applies_to(arguments)
     except Exception as error:
         # guard: a call is not made where it is not known whether it has to be allowed
-        raise ApprovalRuleError(asked.name, f"{type(error).__name__}: {error}") from error
+        reason = "whether a person has to allow it with these arguments can't be told"
+        raise CallRefusedError(asked.name, f"{reason}: {type(error).__name__}: {error}") from error
     if not applies:
         return asked
     try:
         answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
     except InputWithdrawnError:
-        raise CallRefusedError(asked.name, WITHDRAWN) from None
+        raise CallRefusedError(asked.name, f"{FORBIDDEN}: {WITHDRAWN}") from None
     if not answer.approved:
-        raise CallRefusedError(asked.name, answer.reason)
+        raise CallRefusedError(asked.name, f"{FORBIDDEN}: {answer.reason}" if answer.reason else FORBIDDEN)
     # guard: what runs is what a person was shown, or wrote
     return replace(asked, arguments=arguments if answer.arguments is None else answer.arguments)
 
@@ -205,64 +145,5 @@ def _question(
         to=rule.people,
         timeout=rule.timeout,
         default=NO_DEFAULT if rule.timeout is None else late,
-        details={"kind": KIND, "tool": tool, "arguments": arguments},
+        details={"kind": APPROVAL, "tool": tool, "arguments": arguments},
     )
-
-
-CONSENT: Final = "guardrail"
-
-
-def answer_of(
-    text: str, input_id: str, choices: Sequence[str], schema: Mapping[str, Any], details: Mapping[str, Any]
-) -> Any:
-    """What somebody has typed, as plain data that answers a question.
-
-    For an approval: yes, no, no: and the reason, or other arguments as a JSON object. Where there are choices: one of
-    them, or its number. Where text is asked for: the text. Else JSON.
-
-    Args:
-        text: What was typed.
-        input_id: Id of the question.
-        choices: Its choices.
-        schema: JSON schema of its answer.
-        details: What is shown with it.
-
-    Raises:
-        InputValueError: It can't be understood (a ValueError).
-    """
-    kind = details.get("kind")
-    if kind in (KIND, CONSENT):
-        return _consent(text, input_id, Approval if kind == KIND else Consent)
-    if choices:
-        is_number = text.isdecimal() and 0 < int(text) <= len(choices)
-        return choices[int(text) - 1] if is_number and text not in choices else text
-    named = schema.get("type")
-    if named == "string" or not schema:
-        return text
-    try:
-        return read_json(text)
-    except ValueError:
-        if named is None:  # several types, or any: a text may be one of them
-            return text
-        wanted = schema.get("title") or named
-        raise InputValueError(input_id, f"{wanted} is asked for, as JSON") from None
-
-
-def _consent(text: str, input_id: str, kind: type[Consent]) -> Any:
-    try:
-        return kind.model_validate(text).model_dump(mode="json", exclude_defaults=True)
-    except ValidationError:
-        edited = ", or other arguments as a JSON object" if kind is Approval else ""
-        raise InputValueError(input_id, f"say yes, no, or no: and the reason{edited}") from None
-
-
-def how_to_answer(choices: Sequence[str], schema: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    """What can be typed, in a few words."""
-    kind = details.get("kind")
-    if kind in (KIND, CONSENT):
-        return "yes, no, no: the reason" + (", or other arguments as JSON" if kind == KIND else "")
-    if choices:
-        return ", or ".join(f"{number} {choice}" for number, choice in enumerate(choices, 1))
-    if schema.get("type", "string") == "string":
-        return "a text"
-    return f"{schema.get('title') or schema['type']}, as JSON"

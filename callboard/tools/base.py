@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import pydantic_core
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from callboard.core.cancellation import CancellationToken
 from callboard.errors import did_you_mean
@@ -18,7 +18,7 @@ from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
 from .approval import NeedsApproval
 from .call import IfUnknown
-from .errors import ToolArgumentsError, ToolReturnError, ToolStateError
+from .errors import ToolArgumentsError, ToolReturnError, unloadable
 from .schema import ParametersSchema, ToolSchema, parameters_of
 
 SENTENCE: Final = 100
@@ -195,7 +195,7 @@ class BaseTool(ABC, Tool, Generic[ArgsT_contra, ReturnT_co], ComponentBase[BaseM
         needs_approval: Which of its calls a person has to allow before they are made, see `NeedsApproval`.
 
     Raises:
-        StrictSchemaError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
+        ToolDeclarationError: `strict`, and the arguments can't be described so (a ValueError). AutoGen says so when the
             schema is first asked for, in the middle of a conversation.
     """
 
@@ -374,13 +374,19 @@ class BaseToolWithState(BaseTool[ArgsT_contra, ReturnT_co], ABC, Generic[ArgsT_c
         """Take over what `save_state_json` returned.
 
         Raises:
-            ToolStateError: It does not fit the model of the state (a ValueError).
+            ToolDeclarationError: It does not fit the model of the state (a ValueError).
         """
         try:
             loaded = self._state_type.model_validate(state)
         except ValidationError as error:
-            raise ToolStateError(f"{self._name}: {'; '.join(_problems(error, ()))}") from error
+            raise unloadable(f"{self._name}: {'; '.join(_problems(error, ()))}") from error
         self.load_state(loaded)
+
+
+class AnyArguments(BaseModel):
+    """Arguments of a tool that is elsewhere: what they are is checked there, and here only that they are an object."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def validated(model: type[ModelT], args: Mapping[str, Any], tool: str) -> ModelT:

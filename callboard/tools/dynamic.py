@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .base import Tool
-from .errors import DuplicateToolError, NotAToolError, ToolLimitError, ToolStateError, UnknownToolError
+from .errors import ToolDeclarationError, UnknownToolError, duplicate_tool, not_a_tool, unloadable
 from .ranking import ToolIndex, ToolVectors, joined
 from .schema import ToolSchema, check_description, check_name
 from .static import STATE_VERSION, CallingStreamWorkbench, states_of
@@ -90,7 +90,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
             go by words alone.
 
     Raises:
-        NotAToolError, ToolDeclarationError, DuplicateToolError, ToolLimitError: As `add_tool`.
+        ToolDeclarationError: As `add_tool`.
     """
 
     def __init__(
@@ -124,19 +124,17 @@ class DynamicWorkbench(CallingStreamWorkbench):
             enabled: Models are shown it.
 
         Raises:
-            NotAToolError: It is none (a TypeError).
-            ToolDeclarationError: It can't be shown to models (a ValueError).
-            DuplicateToolError: There is one of its name (a ValueError).
-            ToolLimitError: There are too many (a ValueError).
+            ToolDeclarationError: It is none (a TypeError); or it can't be shown to models, there is one of its name, or
+                there are too many (a ValueError).
         """
         if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise NotAToolError(type(tool).__name__)
+            raise not_a_tool(tool)
         name = check_name(tool.name)
         check_description(name, tool.description)
         if name in self._tools:
-            raise DuplicateToolError(name)
+            raise duplicate_tool(name)
         if len(self._tools) >= self._max_tools:
-            raise ToolLimitError("tools in this workbench", self._max_tools)
+            raise _too_many("tools in this workbench", self._max_tools)
         if enabled:
             self._check_enabled(1)
         self._tools[name] = tool
@@ -165,7 +163,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
 
         Raises:
             UnknownToolError: There is none of this name (a LookupError).
-            ToolLimitError: Too many are enabled (a ValueError).
+            ToolDeclarationError: Too many are enabled (a ValueError).
         """
         self._tool(name)
         if name not in self._enabled:
@@ -183,7 +181,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
 
     def _check_enabled(self, more: int) -> None:
         if len(self._enabled) + more > self._max_enabled:
-            raise ToolLimitError("enabled tools", self._max_enabled)
+            raise _too_many("enabled tools", self._max_enabled)
 
     def _tool(self, name: str) -> Tool:
         try:
@@ -216,8 +214,8 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """Names of the tools whose words fit a text best, disabled ones among them, the best first; see `search`.
 
         Args:
-            query: Words to look for in names, descriptions and arguments, in all their forms; rare words count more, and
-                of everyday words also those that stand for them, such as rain for weather.
+            query: Words to look for in names, descriptions and arguments, in all their forms; rare words count more. A
+                word of the same meaning is not found: that takes an embedder.
             limit: The most that are returned.
 
         Returns:
@@ -235,7 +233,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
             limit: The most that are returned.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         return (await self._found(query, self.tools))[:limit]
 
@@ -259,7 +257,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """As `get_tools_for_context`, with the ranking of `search`.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         enabled = self.enabled_tools
         if len(enabled) <= limit:
@@ -314,22 +312,27 @@ class DynamicWorkbench(CallingStreamWorkbench):
         """Take over what `save_state` returned. Add the tools that it names first; others stay as they are.
 
         Raises:
-            ToolStateError: It is no such state, or a tool can't use its part (a ValueError).
+            ToolDeclarationError: It is no such state, or a tool can't use its part; or more tools would be enabled than
+                may be, and nothing has changed (a ValueError).
             UnknownToolError: It names a tool that is not here; nothing has changed (a LookupError).
-            ToolLimitError: More tools would be enabled than may be; nothing has changed (a ValueError).
         """
         parts = states_of(state, STATE)
         enabled = set(self._enabled)
         for name, part in parts.items():
             self._tool(name)
             if not isinstance(part.get("enabled"), bool) or not isinstance(part.get("state"), Mapping):
-                raise ToolStateError(f"the part of {name!r} needs 'enabled' and 'state'")
+                raise unloadable(f"the part of {name!r} needs 'enabled' and 'state'")
             (enabled.add if part["enabled"] else enabled.discard)(name)
         if len(enabled) > self._max_enabled:
-            raise ToolLimitError("enabled tools", self._max_enabled)
+            raise _too_many("enabled tools", self._max_enabled)
         self._enabled = enabled
         for name, part in parts.items():
             await self._tools[name].load_state_json(part["state"])
+
+
+def _too_many(what: str, limit: int) -> ToolDeclarationError:
+    reason = f"there can be at most {limit} {what}, so remove or disable some first"
+    return ToolDeclarationError("the workbench", reason, "is full")
 
 
 def _last_text(messages: Sequence[Any]) -> str:

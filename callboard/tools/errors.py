@@ -3,30 +3,15 @@
 ```
 ActorError
 └── ToolError
-    ├── ToolDeclarationError     a function, or what describes a tool, can't be a tool (ValueError)
-    ├── StrictSchemaError        its arguments can't be described as strict mode asks for (ValueError)
-    ├── ToolConfigError          a configuration names a tool that it can't (ValueError)
-    ├── NotAToolError            something else was given where a tool is needed (TypeError)
-    ├── DuplicateToolError       two tools of one workbench have one name (ValueError)
-    ├── ToolLimitError           a workbench would hold too many tools (ValueError)
-    ├── ToolStateError           a saved state does not belong to this workbench (ValueError)
-    ├── UnknownToolError         there is no tool of this name, or it is disabled (LookupError)
-    ├── ToolArgumentsError       arguments don't fit a tool (ValueError)
-    ├── ToolReturnError          what a tool returned can't be shown to a model (TypeError)
-    ├── ToolTimeoutError         a tool did not end in time (TimeoutError)
-    ├── ToolEndedError           it exited or cancelled itself (RuntimeError)
-    ├── ToolContextError         it needs a MessageContext or a runtime (RuntimeError)
-    ├── CallRefusedError         a person has not allowed a call
-    ├── ApprovalRuleError        it is not known whether a person has to allow a call
-    ├── ApprovalMissingError     a call that a person has to allow was about to be made without
-    ├── UnknownOutcomeError      a call was cut off by a crash, and is not to be made again unasked
-    ├── CallGivenUpError         the same, and a person has decided that nothing goes on (RuntimeError)
-    ├── HttpToolError            a request of an HTTP tool failed
-    │   ├── HttpHostError        it may not go to this host
-    │   ├── HttpStatusError      the server answered with an error
-    │   ├── HttpAnswerError      the answer can't be used
-    │   └── HttpConnectionError  no answer came (ConnectionError)
-    └── McpConnectionError       an MCP server can't be reached (ConnectionError)
+    ├── ToolDeclarationError  a tool or a workbench is set up in a way that can't work (ValueError, TypeError)
+    ├── UnknownToolError      there is no tool of this name, or it is disabled (LookupError)
+    ├── ToolArgumentsError    arguments don't fit a tool (ValueError)
+    ├── ToolReturnError       what a tool returned can't be shown to a model (TypeError)
+    ├── ToolTimeoutError      a tool did not end in time (TimeoutError)
+    ├── ToolEndedError        a call has no result (RuntimeError)
+    ├── CallRefusedError      a call was not made
+    ├── HttpToolError         a server answered an HTTP tool with an error, or with what can't be used
+    └── ToolConnectionError   an MCP server, or the host of an HTTP tool, can't be reached (ConnectionError)
 ```
 
 A workbench makes results of them that the model can read; who calls a tool directly gets them raised. The model reads
@@ -36,43 +21,67 @@ their texts: the headers of a request, which may hold secrets, are in none of th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from callboard.errors import did_you_mean
 from callboard.foundation import ActorError
+
+UNUSABLE: Final = "can't be used"
 
 
 class ToolError(ActorError):
     """The root of everything that tools and workbenches raise."""
 
 
-class HttpToolError(ToolError):
-    """A request of an HTTP tool failed."""
-
-
-class HttpHostError(HttpToolError):
-    """A request may not go to a host: it is not among the allowed ones, or has no address of the public internet."""
-
-    template = "{reason}"
-    permanent = True
-
-    host: str
-    reason: str
-
-
-class HttpStatusError(HttpToolError):
-    """The server answered with an error.
+class ToolDeclarationError(ToolError, ValueError, TypeError):
+    """A tool, its configuration, or a workbench is set up in a way that can't work.
 
     Attributes:
-        status: The status code.
-        reason: Its name.
-        body: The beginning of what the server said.
+        subject: The tool, or what names or holds it.
+        reason: What is wrong, and what to do.
+        verdict: What can't be.
+        places: What stands in the way of strict mode, each with its place in the arguments; else empty.
     """
 
-    template = "the server answered {status} {reason}{said}"
+    template = "{subject} {verdict}: {reason}"
+    permanent = True
 
-    status: int
+    subject: str
     reason: str
-    body: str
+    verdict: str = "can't be a tool"
+    places: Sequence[str] = ()
+
+
+def not_a_tool(given: object) -> ToolDeclarationError:
+    """Something else was given where a tool is needed."""
+    advice = "wrap a function in FunctionTool(...), or decorate it with @tool"
+    return ToolDeclarationError(f"a {type(given).__name__}", advice, "is no tool")
+
+
+def duplicate_tool(name: str) -> ToolDeclarationError:
+    """Two tools of one workbench have one name."""
+    return ToolDeclarationError(f"there is a tool {name!r}", "give one of the two another name", "already")
+
+
+def unloadable(reason: str) -> ToolDeclarationError:
+    """A saved state does not belong to a tool or a workbench."""
+    return ToolDeclarationError("the state", reason, "can't be loaded")
+
+
+class HttpToolError(ToolError):
+    """A server answered with an error, or with something that can't be used: too large, unreadable, a redirect astray.
+
+    Attributes:
+        reason: What is wrong with the answer.
+        status: Its status code, if that says an error.
+        body: The beginning of what the server said with it.
+    """
+
+    template = "{reason}{said}"
+
+    reason: str
+    status: int | None = None
+    body: str = ""
 
     @property
     def said(self) -> str:
@@ -80,116 +89,30 @@ class HttpStatusError(HttpToolError):
         return f": {self.body}" if self.body else ""
 
 
-class HttpAnswerError(HttpToolError):
-    """An answer can't be used: it is too large, can't be read, or redirects to where no request may go."""
-
-    template = "the server's answer can't be used: {reason}"
-
-    reason: str
-
-
-class HttpConnectionError(HttpToolError, ConnectionError):
-    """No answer came: the host is unknown, nothing listens there, or the connection broke."""
-
-    template = "{host} gave no answer: {reason}"
-
-    host: str
-    reason: str
-
-
-class ToolDeclarationError(ToolError, ValueError):
-    """A function can't be a tool as it is written, or as it is named and described."""
-
-    template = "{tool} can't be a tool: {reason}"
-    permanent = True
-
-    tool: str
-    reason: str
-
-
-class StrictSchemaError(ToolError, ValueError):
-    """The arguments of a tool can't be described in the way that strict mode asks for.
+class ToolConnectionError(ToolError, ConnectionError):
+    """There is no connection to the server of a tool, or it ended in the middle of a call.
 
     Attributes:
-        tool: Its name.
-        reasons: What stands in the way, each with the place in the arguments.
+        server: Its command, address or host.
+        reason: What happened.
+        verdict: What it did not do.
+        exit_status: Of a process that ended before it was connected, negative for a signal; None: not known.
+        stderr: The end of what that process said on its standard error.
     """
 
-    template = (
-        "Strict mode is enabled for {tool}, and its arguments don't allow it: {listed}. "
-        "In strict mode every argument is required and every object lists its fields: write `X | None` "
-        "without a default instead of an optional argument, and a model instead of a dict."
-    )
-    permanent = True
+    template = "{server} {verdict}: {reason}{ending}"
 
-    tool: str
-    reasons: Sequence[str]
+    server: str
+    reason: str
+    verdict: str = "can't be reached"
+    exit_status: int | None = None
+    stderr: str = ""
 
     @property
-    def listed(self) -> str:
-        """The reasons as one text."""
-        return "; ".join(self.reasons)
-
-
-class ToolConfigError(ToolError, ValueError):
-    """A function can't be named in a configuration, or what a configuration or an override names is not there.
-
-    Attributes:
-        target: `module:qualname`, the function, or the override.
-        reason: What is wrong and what to do.
-    """
-
-    template = "{target}: {reason}"
-    permanent = True
-
-    target: str
-    reason: str
-
-
-class NotAToolError(ToolError, TypeError):
-    """Something else was given where a tool is needed.
-
-    Attributes:
-        given: Class of what was given.
-    """
-
-    template = "a {given} is no tool: wrap a function in FunctionTool(...), or decorate it with @tool"
-    permanent = True
-
-    given: str
-
-
-class DuplicateToolError(ToolError, ValueError):
-    """Two tools of one workbench have one name."""
-
-    template = "there is a tool {name!r} already: give one of the two another name"
-    permanent = True
-
-    name: str
-
-
-class ToolLimitError(ToolError, ValueError):
-    """A workbench would hold more tools than it may.
-
-    Attributes:
-        what: Which tools are counted.
-        limit: How many there may be.
-    """
-
-    template = "there can be at most {limit} {what}: remove or disable some first"
-    permanent = True
-
-    what: str
-    limit: int
-
-
-class ToolStateError(ToolError, ValueError):
-    """A saved state does not belong to this workbench."""
-
-    template = "the state can't be loaded: {reason}"
-    permanent = True
-
-    reason: str
+    def ending(self) -> str:
+        """The end of the sentence: how the process ended, and what it said."""
+        status = "" if self.exit_status is None else f"; its process ended with status {self.exit_status}"
+        return status + (f"; it said:\n{self.stderr}" if self.stderr else "")
 
 
 class UnknownToolError(ToolError, LookupError):
@@ -275,131 +198,30 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class ToolEndedError(ToolError, RuntimeError):
-    """A tool ended in a way that is not for tools: it called sys.exit, or was cancelled from inside.
+    """A call has no result: the tool ended itself or lacks what it needs, or a person has decided that nothing goes on.
 
     Attributes:
         tool: Its name.
-        how: What it did.
+        reason: What happened, and what to do.
     """
 
-    template = "{tool} gave no result: {how}"
-
-    tool: str
-    how: str
-
-
-class ToolContextError(ToolError, RuntimeError):
-    """A tool was called where there is no MessageContext, or no runtime, and needs one.
-
-    Attributes:
-        tool: Its name.
-        needs: What it needs, and how to give it.
-    """
-
-    template = "{tool} {needs}"
+    template = "{tool} gave no result: {reason}"
     permanent = True
 
     tool: str
-    needs: str
+    reason: str
 
 
 class CallRefusedError(ToolError):
-    """A person has not allowed a call.
+    """A call was not made: it is not allowed, or a crash left it unknown whether it was made already.
 
     Attributes:
-        tool: Its name.
-        reason: In the person's words; "": none was given.
+        tool: Its name; of a request of an HTTP tool, the host.
+        reason: Why, and what to do; the model reads it.
     """
 
-    template = "{tool} was not called: a person has not allowed it{because}"
-
-    tool: str
-    reason: str = ""
-
-    @property
-    def because(self) -> str:
-        """The reason as the end of a sentence."""
-        return f": {self.reason}" if self.reason else ""
-
-
-class ApprovalRuleError(ToolError):
-    """The function that says whether a person has to allow a call has failed.
-
-    Attributes:
-        tool: Its name.
-        reason: What it raised.
-    """
-
-    template = (
-        "{tool} was not called: whether a person has to allow it with these arguments can't be told: {reason}"
-    )
-
-    tool: str
-    reason: str
-
-
-class ApprovalMissingError(ToolError):
-    """A call that a person has to allow was about to be made without anybody being asked.
-
-    Attributes:
-        tool: Its name.
-    """
-
-    template = (
-        "{tool} was not called: a person has to allow it, and nobody was asked. Call it through an assistant or "
-        "`run_tools`; a workbench around it hands on its `approval_of`."
-    )
-
-    tool: str
-
-
-class UnknownOutcomeError(ToolError):
-    """A call was under way when its process died, and may not be made again without being asked for.
-
-    Attributes:
-        tool: Its name.
-    """
-
-    template = (
-        "{tool} was called already, and its process ended before the result was kept: it may or may not have done "
-        "its work. Find out before you call it again"
-    )
-
-    tool: str
-
-
-class CallGivenUpError(ToolError, RuntimeError):
-    """A crash left it unknown whether a call did its work, and a person has decided that nothing goes on.
-
-    Attributes:
-        tool: Its name.
-    """
-
-    template = "{tool} was cut off by a crash, and a person has decided that nothing goes on from there"
+    template = "{tool} was not called: {reason}"
     permanent = True
 
     tool: str
-
-
-class McpConnectionError(ToolError, ConnectionError):
-    """There is no connection to an MCP server, or it ended in the middle of a call.
-
-    Attributes:
-        server: Its command or address.
-        reason: What happened.
-        exit_status: Of a process that ended before it was connected, negative for a signal; None: not known.
-        stderr: The end of what that process said on its standard error.
-    """
-
-    template = "the MCP server {server} can't be reached: {reason}{ending}"
-
-    server: str
     reason: str
-    exit_status: int | None = None
-    stderr: str = ""
-
-    @property
-    def ending(self) -> str:
-        """The end of the sentence: how the process ended, and what it said."""
-        status = "" if self.exit_status is None else f"; its process ended with status {self.exit_status}"
-        return status + (f"; it said:\n{self.stderr}" if self.stderr else "")

@@ -23,7 +23,7 @@ from callboard.foundation.tasks import in_thread
 from .approval import NeedsApproval
 from .base import BaseTool
 from .call import IfUnknown, current_tool_context
-from .errors import ToolConfigError, ToolContextError, ToolDeclarationError
+from .errors import ToolDeclarationError, ToolEndedError
 from .named_functions import allowed_modules, import_function, path_of
 from .schema import FunctionSignature, Injected, name_of, plain_function, read_signature
 
@@ -86,7 +86,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
 
     Raises:
         ToolDeclarationError: A parameter has no type, or one that can't be described (a ValueError).
-        StrictSchemaError: `strict`, and an argument has a default or takes any keys (a ValueError).
+        ToolDeclarationError: `strict`, and an argument has a default or takes any keys (a ValueError).
     """
 
     component_config_schema = FunctionToolConfig
@@ -143,15 +143,15 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         """Call the function with checked arguments.
 
         Raises:
-            ToolContextError: It takes a MessageContext, and there is none here (a RuntimeError).
+            ToolEndedError: It takes a MessageContext, and there is none here (a RuntimeError).
             Exception: Any error of the function.
         """
         around = current_tool_context()
         ctx = around.message
         if ctx is None and self._signature.needs_context:
-            raise ToolContextError(
+            raise ToolEndedError(
                 self.name,
-                "needs the MessageContext of a handler: call it inside `with tool_context(ctx):`, or write "
+                "it needs the MessageContext of a handler: call it inside `with tool_context(ctx):`, or write "
                 "`ctx: MessageContext | None`",
             )
         key = around.idempotency_key or secrets.token_hex(16)
@@ -164,13 +164,13 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
         """The tool as plain data.
 
         Raises:
-            ToolConfigError: The function can't be imported by its name: a lambda, or one inside another function; or
+            ToolDeclarationError: The function can't be imported by its name: a lambda, or one inside another function; or
                 `needs_approval` is more than yes or no (a ValueError).
         """
         # guard: a tool whose calls have to be allowed is not dumped as one without
         if not isinstance(self.needs_approval, bool):
-            raise ToolConfigError(
-                self.name, "its needs_approval is a function or a rule, which can't be dumped"
+            raise ToolDeclarationError(
+                self.name, "its needs_approval is a function or a rule", "can't be dumped"
             )
         return FunctionToolConfig(
             function=path_of(self._func),
@@ -192,7 +192,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
             modules: Modules and packages from which functions may come; None: any.
 
         Raises:
-            ToolConfigError: There is no such function, or it may not be used (a ValueError).
+            ToolDeclarationError: There is no such function, or it may not be used (a ValueError).
         """
         found = import_function(config.function, modules)
         function = found.function if isinstance(found, FunctionTool) else found
@@ -209,7 +209,7 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
     def _to_config(self) -> FunctionToolConfig:
         try:
             return self.to_config()
-        except ToolConfigError as error:
+        except ToolDeclarationError as error:
             raise NotDumpableError(self.name, str(error)) from error
 
     @classmethod
@@ -265,7 +265,7 @@ def tool(
         needs_approval: See BaseTool.
 
     Raises:
-        ToolDeclarationError, StrictSchemaError: As FunctionTool.
+        ToolDeclarationError: As FunctionTool.
     """
     make = functools.partial(
         FunctionTool,

@@ -34,11 +34,10 @@ from callboard.memory.llm_messages import Image
 
 from .base import BaseTool
 from .errors import (
-    HttpAnswerError,
-    HttpConnectionError,
-    HttpHostError,
-    HttpStatusError,
+    CallRefusedError,
+    HttpToolError,
     ToolArgumentsError,
+    ToolConnectionError,
     ToolDeclarationError,
     ToolTimeoutError,
 )
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 NAT64: Final = IPv6Network("64:ff9b::/96")
 NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
 COMPATIBLE: Final = IPv6Network("::/96")
+SILENT: Final = "gave no answer"
 
 
 async def addresses_of(host: str, port: int, *, allow_private: bool) -> list[str]:
@@ -64,14 +64,14 @@ async def addresses_of(host: str, port: int, *, allow_private: bool) -> list[str
         allow_private: Also take addresses outside the public internet.
 
     Raises:
-        HttpHostError: One of them is not public. One is enough: who mixes them is up to something.
-        HttpConnectionError: The name is not known.
+        CallRefusedError: One of them is not public. One is enough: who mixes them is up to something.
+        ToolConnectionError: The name is not known (a ConnectionError).
     """
     found = await lookup(host, port)
     if not allow_private:
         for address in found:
             if not is_public(address):
-                raise HttpHostError(
+                raise CallRefusedError(
                     host,
                     f"{host} has the address {address}, which is private, local or reserved; no request was sent. "
                     "The person who runs this tool can allow it with HttpLimits(allow_private=True)",
@@ -83,13 +83,13 @@ async def lookup(host: str, port: int) -> list[str]:
     """The addresses that the system knows for a host, each once.
 
     Raises:
-        HttpConnectionError: None.
+        ToolConnectionError: None (a ConnectionError).
     """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError) as error:
-        raise HttpConnectionError(host, f"its address is not known ({error})") from error
+        raise ToolConnectionError(host, f"its address is not known ({error})", SILENT) from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -164,21 +164,21 @@ class HttpRequest:
         """The request that a redirect asks for. Headers do not go to another origin.
 
         Raises:
-            HttpAnswerError: It leads nowhere, to something other than HTTP, from https to http, or to a port that
+            HttpToolError: It leads nowhere, to something other than HTTP, from https to http, or to a port that
                 is neither the one of this request nor the usual one.
         """
         try:
             there = urlsplit(urljoin(f"{self.scheme}://{self.authority}{self.target}", location))
             port = there.port
         except ValueError as error:
-            raise HttpAnswerError(f"its redirect was not followed: it names no address ({error})") from error
+            raise _useless(f"its redirect was not followed: it names no address ({error})") from error
         if there.scheme not in DEFAULT_PORTS or not there.hostname:
-            raise HttpAnswerError("its redirect was not followed: it does not lead to http or https")
+            raise _useless("its redirect was not followed: it does not lead to http or https")
         if self.scheme == "https" and there.scheme == "http":
-            raise HttpAnswerError("its redirect was not followed: it leads from https to http")
+            raise _useless("its redirect was not followed: it leads from https to http")
         port = port or DEFAULT_PORTS[there.scheme]
         if port not in (self.port, DEFAULT_PORTS[there.scheme]):
-            raise HttpAnswerError(f"its redirect was not followed: it leads to the port {port}")
+            raise _useless(f"its redirect was not followed: it leads to the port {port}")
         target = quote(there.path or "/", safe="/%:@!$&'()*+,;=~-._")
         if there.query:
             target += "?" + quote(there.query, safe="/%:@!$&'()*+,;=~-._?")
@@ -247,7 +247,7 @@ OLD: Final = "cp1252"  # what texts of servers that name no character set are in
 
 
 def read_answer(body: bytes, media_type: str, charset: str | None) -> str | Image:
-    """What an answer holds.
+    """The content of an answer.
 
     Args:
         body: Its bytes.
@@ -258,7 +258,7 @@ def read_answer(body: bytes, media_type: str, charset: str | None) -> str | Imag
         A text, or an image of one of the formats that models take.
 
     Raises:
-        HttpAnswerError: It is neither; the error says what it is and how large.
+        HttpToolError: It is neither; the error says what it is and how large.
     """
     media_type = media_type.lower()
     if media_type in UNKNOWN or (media_type.startswith("image/") and media_type != SVG):
@@ -268,7 +268,7 @@ def read_answer(body: bytes, media_type: str, charset: str | None) -> str | Imag
     text = _text(body, media_type, charset)
     if text is None or CONTROLS.search(text):
         kind = media_type or "of no type"
-        raise HttpAnswerError(f"it is binary ({kind}, {len(body):,} bytes), which can't be shown as text")
+        raise _useless(f"it is binary ({kind}, {len(body):,} bytes), which can't be shown as text")
     return text
 
 
@@ -285,7 +285,7 @@ def _text(body: bytes, media_type: str, charset: str | None) -> str | None:
         try:
             return body.decode(charset, "replace")
         except LookupError as error:
-            raise HttpAnswerError(f"its character set is unknown ({error})") from error
+            raise _useless(f"its character set is unknown ({error})") from error
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -459,11 +459,11 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
         if self._config.return_type == "text":
             return found
         if isinstance(found, Image):
-            raise HttpAnswerError(f"it is no JSON but an image ({found.mime_type})")
+            raise _useless(f"it is no JSON but an image ({found.mime_type})")
         try:
             return read_json(found)
         except ValueError as error:
-            raise HttpAnswerError(f"it is no JSON ({error})") from error
+            raise _useless(f"it is no JSON ({error})") from error
 
     def _request(self, arguments: Mapping[str, Any]) -> HttpRequest:
         config = self._config
@@ -489,7 +489,7 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
                     return found
                 request = request.redirected(status, location)
                 self._check_host(request.host)
-        raise HttpAnswerError(f"there are more than {self._limits.max_redirects} redirects")
+        raise _useless(f"there are more than {self._limits.max_redirects} redirects")
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -505,7 +505,7 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
     def _check_host(self, host: str) -> None:
         allowed = (self._config.host, *self._limits.allowed_hosts)
         if not any(_matches(host, pattern) for pattern in allowed):
-            raise HttpHostError(host, f"requests may go to {', '.join(allowed)} only, not to {host}")
+            raise CallRefusedError(host, f"requests may go to {', '.join(allowed)} only, not to {host}")
 
     async def _send(self, client: httpx2.AsyncClient, request: HttpRequest) -> tuple[int, str, str | Image]:
         """Status, where it redirects to or "", and what the answer holds, from the first address that takes a connection."""
@@ -517,10 +517,10 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
                 return await self._send_to(client, request, address)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 if address == addresses[-1]:
-                    raise HttpConnectionError(request.host, _reason(error)) from error
+                    raise ToolConnectionError(request.host, _reason(error), SILENT) from error
             except (httpx2.TransportError, httpx2.InvalidURL) as error:
-                raise HttpConnectionError(request.host, _reason(error)) from error
-        raise HttpConnectionError(request.host, "it has no address")
+                raise ToolConnectionError(request.host, _reason(error), SILENT) from error
+        raise ToolConnectionError(request.host, "it has no address", SILENT)
 
     async def _send_to(
         self, client: httpx2.AsyncClient, request: HttpRequest, address: str
@@ -537,19 +537,20 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
                 return response.status_code, location, ""
             body = await self._body(response)
             if response.status_code >= ERROR:
-                raise HttpStatusError(response.status_code, response.reason_phrase, _said(body, response))
+                reason = f"the server answered {response.status_code} {response.reason_phrase}"
+                raise HttpToolError(reason, response.status_code, _said(body, response))
             return response.status_code, "", _read(body, response)
 
     async def _body(self, response: httpx2.Response) -> bytes:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             # A small compressed answer may be a huge one.
-            raise HttpAnswerError(f"it is compressed ({encoding}), which was not asked for")
+            raise _useless(f"it is compressed ({encoding}), which was not asked for")
         body = bytearray()
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > self._limits.max_bytes:
-                raise HttpAnswerError(f"it has more than {self._limits.max_bytes:,} bytes: ask for less")
+                raise _useless(f"it has more than {self._limits.max_bytes:,} bytes: ask for less")
         return bytes(body)
 
 
@@ -559,10 +560,10 @@ def _read(body: bytes, response: httpx2.Response) -> str | Image:
 
 
 def _said(body: bytes, response: httpx2.Response) -> str:
-    """What the model is shown of the body of an error."""
+    """The part of an error's body that the model is shown."""
     try:
         found = _read(body, response)
-    except HttpAnswerError:
+    except HttpToolError:
         return ""
     return found[:SHOWN] if isinstance(found, str) else ""
 
@@ -574,6 +575,11 @@ def _matches(host: str, pattern: str) -> bool:
 
 def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _useless(reason: str) -> HttpToolError:
+    """The error of an answer that can't be used."""
+    return HttpToolError(f"the server's answer can't be used: {reason}")
 
 
 def _check(config: HttpToolConfig) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from callboard.core.cancellation import CancellationToken
 
 from .base import BaseTool
-from .errors import NotAToolError
+from .errors import not_a_tool
 from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
 
 
@@ -42,12 +42,12 @@ class LangChainToolAdapter(BaseTool[BaseModel, Any]):
         langchain_tool: The tool.
 
     Raises:
-        NotAToolError: It is none (a TypeError).
+        ToolDeclarationError: It is none (a TypeError).
     """
 
     def __init__(self, langchain_tool: LangChainTool) -> None:
         if not isinstance(langchain_tool, LangChainTool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise NotAToolError(type(langchain_tool).__name__)
+            raise not_a_tool(langchain_tool)
         self._tool = langchain_tool
         name, given = langchain_tool.name, langchain_tool.args_schema
         self._json_schema: Mapping[str, Any] | None = given if isinstance(given, Mapping) else None

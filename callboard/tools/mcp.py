@@ -33,9 +33,9 @@ from callboard.foundation.component import (
 )
 from callboard.memory.llm_messages import FunctionCall, Image
 
-from .base import validated
+from .base import AnyArguments, validated
 from .call import name_of_call, read_call
-from .errors import McpConnectionError, ToolError, ToolTimeoutError, UnknownToolError
+from .errors import ToolConnectionError, ToolError, ToolTimeoutError, UnknownToolError
 from .schema import ToolSchema, to_parameters
 from .static import Overrides, ToolOverride, run_limited
 from .workbench import (
@@ -186,6 +186,10 @@ class ProcessEnd:
     stderr: str = ""
 
 
+def _named(params: StdioServerParams | StreamableHttpServerParams) -> str:
+    return f"the MCP server {params.label}"
+
+
 class McpSession:
     """A connection.
 
@@ -210,7 +214,7 @@ class McpSession:
             timeout: Seconds.
 
         Raises:
-            McpConnectionError: There is no such server, it ends at once, does not answer in time, or refuses.
+            ToolConnectionError: There is no such server, it ends at once, does not answer in time, or refuses.
             MissingPackageError: `mcp` is not installed (an ImportError).
         """
         try:
@@ -227,7 +231,7 @@ class McpSession:
             await self.close()
             # Without its exit status: it is we who have ended it.
             reason = f"no answer within {timeout:g} s"
-            raise McpConnectionError(self._params.label, reason, stderr=self._end.stderr) from error
+            raise ToolConnectionError(_named(self._params), reason, stderr=self._end.stderr) from error
         except BaseException:
             await self.close()
             raise
@@ -262,7 +266,9 @@ class McpSession:
             reason = _reason(error)
             if not self._ready.done():
                 self._ready.set_exception(
-                    McpConnectionError(self._params.label, reason, self._end.status, self._end.stderr)
+                    ToolConnectionError(
+                        _named(self._params), reason, exit_status=self._end.status, stderr=self._end.stderr
+                    )
                 )
             else:
                 logger.warning(
@@ -404,12 +410,6 @@ PAGES: Final = 100  # pages of a list of tools; a server that always has one mor
 LABEL: Final = "tools/list"
 
 
-class _AnyArguments(BaseModel):
-    """The server checks what they are; here only that they are an object."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
     """The tools of one MCP server, over stdio or streamable HTTP.
 
@@ -431,7 +431,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
         limits: How large results may be.
 
     Raises:
-        ToolConfigError: Two tools would have one name (a ValueError).
+        ToolDeclarationError: Two tools would have one name (a ValueError).
     """
 
     component_config_schema = McpWorkbenchConfig
@@ -463,7 +463,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
         """Connect.
 
         Raises:
-            McpConnectionError: There is no connection (a ConnectionError).
+            ToolConnectionError: There is no connection (a ConnectionError).
             MissingPackageError: mcp is not installed (an ImportError).
         """
         await self._connected()
@@ -485,8 +485,8 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
         """The schemas of the server's tools, with overrides. Connects again if the connection was lost.
 
         Raises:
-            McpConnectionError: The server can't be reached, or does not answer in time (a ConnectionError).
-            ToolConfigError: A tool would be shown by the name of another (a ValueError).
+            ToolConnectionError: The server can't be reached, or does not answer in time (a ConnectionError).
+            ToolDeclarationError: A tool would be shown by the name of another (a ValueError).
         """
         await self._refresh()
         return [self._overrides.shown(_schema(tool)) for tool in self._tools.values()]
@@ -506,7 +506,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
             except Exception as error:
                 await self._drop(client)
                 if attempt == 2 or isinstance(error, ToolTimeoutError):
-                    raise McpConnectionError(self._params.label, str(error)) from error
+                    raise ToolConnectionError(_named(self._params), str(error)) from error
 
     async def call_tool(
         self,
@@ -524,7 +524,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
             if own not in self._tools:
                 shown = [self._overrides.shown_name(tool) for tool in self._tools]
                 return error_result(name, UnknownToolError(name, shown))
-            given = validated(_AnyArguments, {} if asked.arguments is None else asked.arguments, name)
+            given = validated(AnyArguments, {} if asked.arguments is None else asked.arguments, name)
             return await self._call(name, own, given.model_dump(), cancellation_token)
         except asyncio.CancelledError:
             raise
@@ -556,9 +556,9 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
                     raise self._lost(name) from error
         raise self._lost(name)
 
-    def _lost(self, tool: str) -> McpConnectionError:
-        return McpConnectionError(
-            self._params.label,
+    def _lost(self, tool: str) -> ToolConnectionError:
+        return ToolConnectionError(
+            _named(self._params),
             f"its connection was lost while {tool} was called: it may or may not have done its work. "
             "The next call connects again",
         )

@@ -7,35 +7,35 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from callboard.foundation.component import ComponentNotAllowedError, NotDumpableError, permissions
 
-from .errors import ToolConfigError
+from .errors import UNUSABLE, ToolDeclarationError
+
+UNNAMEABLE: Final = "can't be named in a configuration"
 
 
 def path_of(function: Callable[..., Any]) -> str:
     """The place that a function can be imported from.
 
     Raises:
-        ToolConfigError: Nowhere (a ValueError).
+        ToolDeclarationError: Nowhere (a ValueError).
     """
     name = getattr(function, "__qualname__", None)
     if name is None or isinstance(function, functools.partial) or inspect.ismethod(function):
-        raise ToolConfigError(
-            repr(function), "only a function of a module can be named; write one that calls it"
+        raise ToolDeclarationError(
+            repr(function), "only a function of a module can be; write one that calls it", UNNAMEABLE
         )
     module = _module_of(function, name)
     target = f"{module}:{name}"
     if "<" in name:
-        raise ToolConfigError(
-            target, "it can't be imported: define it at the top level of a module, with a name"
-        )
+        raise ToolDeclarationError(target, "define it at the top level of a module, with a name", UNNAMEABLE)
     found: Any = import_function(target)
     # A script that is imported is there twice, once as __main__.
     is_twice = function.__module__ == "__main__"
     if not is_twice and found is not function and getattr(found, "function", None) is not function:
-        raise ToolConfigError(target, "another object has this name now")
+        raise ToolDeclarationError(target, "another object has this name now", UNNAMEABLE)
     return target
 
 
@@ -45,8 +45,10 @@ def _module_of(function: Callable[..., Any], name: str) -> str:
         return module
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is None:
-        raise ToolConfigError(
-            f"__main__:{name}", "other processes have another __main__: put it into a module of its own"
+        raise ToolDeclarationError(
+            f"__main__:{name}",
+            "other processes have another __main__: put it into a module of its own",
+            UNNAMEABLE,
         )
     found: str = spec.name
     return found.removesuffix(".__main__")
@@ -60,23 +62,25 @@ def import_function(target: str, modules: Sequence[str] | None = None) -> Callab
         modules: Modules and packages from which it may come; None: any.
 
     Raises:
-        ToolConfigError: It has another form, may not be used, or is not there (a ValueError).
+        ToolDeclarationError: It has another form, may not be used, or is not there (a ValueError).
     """
     module, _, name = target.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise ToolConfigError(target, "write module:function")
+        raise ToolDeclarationError(target, "write module:function", UNUSABLE)
     if modules is not None and not is_from(module, modules):
-        raise ToolConfigError(target, f"functions may only come from {', '.join(modules) or 'nowhere'}")
+        raise ToolDeclarationError(
+            target, f"functions may only come from {', '.join(modules) or 'nowhere'}", UNUSABLE
+        )
     found = _imported(module, target)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise ToolConfigError(target, f"there is no {part!r} in it")
+            raise ToolDeclarationError(target, f"there is no {part!r} in it", UNUSABLE)
         found = getattr(found, part)
     if not callable(found) or inspect.isclass(found):
-        raise ToolConfigError(target, f"it is a {type(found).__name__}, no function")
+        raise ToolDeclarationError(target, f"it is a {type(found).__name__}, no function", UNUSABLE)
     if modules is not None and not is_from(_home_of(found), modules):
-        raise ToolConfigError(
-            target, f"it is a function of {_home_of(found)}, which is none of those allowed"
+        raise ToolDeclarationError(
+            target, f"it is a function of {_home_of(found)}, which is none of those allowed", UNUSABLE
         )
     function: Callable[..., Any] = found
     return function
@@ -90,7 +94,7 @@ def function_path(function: Callable[..., Any], owner: object) -> str:
     """
     try:
         return path_of(function)
-    except ToolConfigError as error:
+    except ToolDeclarationError as error:
         raise NotDumpableError(type(owner).__name__, str(error)) from error
 
 
@@ -99,7 +103,7 @@ def function_at(target: str) -> Callable[..., Any]:
 
     Raises:
         ComponentNotAllowedError: The caller of `load_component` did not allow its module (a ValueError).
-        ToolConfigError: It is not there (a ValueError).
+        ToolDeclarationError: It is not there (a ValueError).
     """
     return import_function(target, allowed_modules(target))
 
@@ -133,4 +137,4 @@ def _imported(module: str, target: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:  # importing a user's module may raise anything
-        raise ToolConfigError(target, f"it can't be imported: {type(error).__name__}: {error}") from error
+        raise ToolDeclarationError(target, f"{type(error).__name__}: {error}", "can't be imported") from error

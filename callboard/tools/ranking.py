@@ -14,121 +14,29 @@ from .schema import ToolSchema
 
 WORD: Final = re.compile(r"[^\W_]+")
 HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-E_MAIL: Final = re.compile(r"\be-(?=[a-z])", re.IGNORECASE)
-LEAST: Final = 3  # letters that stay of a word
-ENDINGS: Final = (
-    "ments",
-    "ings",
-    "ions",
-    "ment",
-    "ing",
-    "ion",
-    "ers",
-    "ors",
-    "er",
-    "or",
-    "ed",
-    "es",
-    "ly",
-    "s",
-    "e",
-)
-
-LITTLE: Final = """
-    a all am an and any are as at be been but by can could did do does for from get give had has have he her his how i
-    if in into is it its just let like many me more much my need new no not now of on one or our out please right she
-    should so some tell than that the their them then there these they this those to up us use want was we were what
-    when where which who why will with would you your
+STOP: Final = """
+    a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to
+    was will with
 """
-"""Words that say nothing about what is wanted."""
-
-GROUPS: Final = """
-    weather forecast rain snow sun sunny wind storm temperature cold warm hot umbrella degrees
-    currency money exchange euro dollar pound yen franc usd eur
-    price cost worth expensive cheap value
-    stock share trade market ticker
-    pay payment charge invoice bill refund
-    mail email inbox letter
-    message text sms chat notify inform
-    web internet online website google browse
-    page url link site
-    search find look lookup query
-    file document txt pdf csv folder directory disk
-    read show open view display print
-    write save store record note
-    delete remove erase drop cancel
-    create make add book schedule plan
-    change edit update modify rename
-    calendar event meeting appointment agenda schedule
-    remind reminder remember forget alarm alert
-    translate translation language english german french spanish italian japanese chinese
-    image photo picture screenshot
-    resize size small big large shrink width height
-    route road way drive walk travel trip distance navigate direction map
-    flight fly plane airport airline
-    hotel room stay accommodation
-    restaurant eat food dinner lunch
-    calculate compute arithmetic math sum plus minus multiply divide expression
-    database sql table row record
-    customer client user account
-    order buy purchase shop cart
-    ship delivery deliver parcel package track
-    time clock hour timezone date today day
-    music song play album listen
-    video movie film watch
-    call phone dial number
-    contact person people address
-    task todo job ticket issue
-    code program script python execute run
-    summary summarize shorten brief
-    news headline article
-    user login password sign
-    upload download transfer copy
-    light lamp bulb switch
-    thermostat heat heating
-"""
-"""Words of one line stand for each other, though less than a word stands for itself."""
+"""Words that say nothing about what is wanted: Lucene's list for English."""
+_STOP: Final = frozenset(STOP.split())
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The stems of a text's words in order, little words left out; names are split at ``_`` and at capitals."""
-    for found in WORD.findall(HUMP.sub(" ", E_MAIL.sub("e", text))):
+    """The stems of a text's words in order, stop words left out; names are split at ``_`` and at capitals."""
+    # It loads modules for 36 languages: only where tools are searched.
+    from snowballstemmer import stemmer
+
+    english = stemmer("english")  # one for each text: it is not made for two threads
+    for found in WORD.findall(HUMP.sub(" ", text)):
         word = found.casefold()
         if word not in _STOP:
-            yield stem(word)
+            yield english.stemWord(word)
 
-
-def stem(word: str) -> str:
-    """The part of a word that its forms share, roughly: ``translates``, ``translation``, ``translator``."""
-    if word.endswith("ies") and len(word) > LEAST + 2:
-        word = f"{word[:-3]}y"
-    for ending in ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= LEAST:
-            word = word[: -len(ending)]
-            break
-    # run and running
-    return word[:-1] if len(word) > LEAST and word[-1] == word[-2] else word
-
-
-_STOP: Final = frozenset(LITTLE.split())
-
-
-def _related() -> Mapping[str, frozenset[str]]:
-    related: dict[str, set[str]] = {}
-    for line in GROUPS.strip().splitlines():
-        group = {stem(word) for word in line.split()}
-        for word in group:
-            related.setdefault(word, set()).update(group - {word})
-    return {word: frozenset(others) for word, others in related.items()}
-
-
-RELATED: Final[Mapping[str, frozenset[str]]] = _related()
-"""Stem -> the stems that stand for it."""
 
 NAME_WEIGHT: Final = 3  # of a word in a name, against 1 elsewhere
 SATURATION: Final = 1.2  # how soon more of the same word adds little
 LENGTH: Final = 0.3  # how much long descriptions are held back, 0 to 1
-RELATED_WEIGHT: Final = 0.4  # of a word that stands for the one that was asked for
 PREFIX_WEIGHT: Final = 0.5  # of a word that begins with it, or that it begins with
 MIN_PREFIX: Final = 4  # letters
 
@@ -157,7 +65,7 @@ class ToolIndex:
             del self._found[word]
 
     def rank(self, query: str, among: Container[str] | None = None) -> list[str]:
-        """Names of the tools in which words of a text, or words that stand for them, are found.
+        """Names of the tools in which words of a text are found, in any of their forms.
 
         Args:
             query: The text.
@@ -174,10 +82,10 @@ class ToolIndex:
         return sorted(names, key=lambda name: -scores[name])
 
     def _scores(self, word: str) -> dict[str, float]:
-        """Of one word of the query: the best of what it, and what stands for it, says of each tool."""
+        """Of one word of the query for each tool; the best of its forms counts where the word itself is in no tool."""
         best: dict[str, float] = {}
         average = sum(self._lengths.values()) / max(1, len(self._lengths))
-        for other, weight in self._meant(word):
+        for other, weight in self._forms(word):
             tools = self._found[other]
             rarity = math.log(1 + (len(self._lengths) - len(tools) + 0.5) / (len(tools) + 0.5))
             for name, count in tools.items():
@@ -185,16 +93,13 @@ class ToolIndex:
                 best[name] = max(best.get(name, 0.0), score)
         return best
 
-    def _meant(self, word: str) -> Iterator[tuple[str, float]]:
+    def _forms(self, word: str) -> Iterator[tuple[str, float]]:
         if word in self._found:
             yield word, 1.0
-        else:
-            for other in self._found:
-                if _is_form(word, other):
-                    yield other, PREFIX_WEIGHT
-        for other in RELATED.get(word, ()):
-            if other in self._found:
-                yield other, RELATED_WEIGHT
+            return
+        for other in self._found:
+            if _is_form(word, other):
+                yield other, PREFIX_WEIGHT
 
 
 def rank(query: str, schemas: Sequence[ToolSchema]) -> list[str]:
@@ -211,7 +116,7 @@ def rank(query: str, schemas: Sequence[ToolSchema]) -> list[str]:
 
 
 def text_of(schema: ToolSchema) -> str:
-    """What a tool is, as one text for an embedder."""
+    """Name, description and arguments of a tool as one text, for an embedder."""
     described = [f"{name}: {part}" for name, part in _parameters(schema)]
     return ". ".join([schema["name"].replace("_", " "), schema.get("description", ""), *described])
 
@@ -236,7 +141,7 @@ def _parameters(schema: ToolSchema) -> Iterator[tuple[str, str]]:
 
 
 def _saturated(count: int, length: float) -> float:
-    """What a word counts that is in a tool so often; `length`: of the tool's text, 1 for an average one."""
+    """Weight of a word that is in a tool so often; `length`: of the tool's text, 1 for an average one."""
     held_back = 1 - LENGTH + LENGTH * length
     return count * (SATURATION + 1) / (count + SATURATION * held_back)
 
@@ -265,7 +170,7 @@ class ToolVectors:
         """Names of all the tools, those that are closest to a text in meaning first.
 
         Raises:
-            EmbeddingError: The model failed.
+            MemoryFailedError: The model failed.
         """
         await self._learn({schema["name"]: text_of(schema) for schema in schemas})
         (asked,) = await self._embedder.embed([query])

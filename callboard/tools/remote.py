@@ -14,11 +14,11 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageHandlerContext
 from callboard.core.protocol import AgentRuntime
 from callboard.core.subscriptions import AgentInstantiationContext
-from callboard.errors import OutsideContextError
+from callboard.errors import MisuseError
 
-from .base import Tool
+from .base import AnyArguments, Tool
 from .call import current_tool_context
-from .errors import ToolContextError
+from .errors import ToolEndedError
 from .schema import ToolSchema
 from .workbench import ToolResult
 
@@ -44,10 +44,6 @@ class ToolCallRequest(BaseModel):
     call_id: str | None = None
     idempotency_key: str | None = None
     is_allowed: bool = False
-
-
-class _AnyArguments(BaseModel):
-    model_config = ConfigDict(extra="allow")
 
 
 class RemoteTool(Tool):
@@ -97,7 +93,7 @@ class RemoteTool(Tool):
 
     def args_type(self) -> type[BaseModel]:
         """A model that takes anything: the process that has the tool checks the arguments."""
-        return create_model(f"{self.name}args", __base__=_AnyArguments)
+        return create_model(f"{self.name}args", __base__=AnyArguments)
 
     def return_type(self) -> type[Any]:
         """ToolResult."""
@@ -117,16 +113,16 @@ class RemoteTool(Tool):
         """Ask the other process to run it.
 
         Raises:
-            ToolContextError: No runtime is known here (a RuntimeError).
+            ToolEndedError: No runtime is known here (a RuntimeError).
             UndeliverableException: No such agent type is declared.
             RequestTimeoutError: No answer came in time (a TimeoutError).
             MaxRuntimeError: It ran longer than its agent type may.
         """
         runtime: Any = self._runtime or current_tool_context().runtime
         if runtime is None:
-            raise ToolContextError(
+            raise ToolEndedError(
                 self.name,
-                "runs on the bus, and no runtime is known here: give runtime=, make the workbench in an agent's "
+                "it runs on the bus, and no runtime is known here: give runtime=, make the workbench in an agent's "
                 "constructor, or call it inside `with tool_context(ctx, runtime=self.runtime):`",
             )
         runtime.add_message_types((ToolCallRequest, ToolResult))
@@ -160,7 +156,7 @@ class RemoteTool(Tool):
 def _sender() -> AgentId | None:
     try:
         return MessageHandlerContext.agent_id()
-    except OutsideContextError:
+    except MisuseError:
         return None
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.core.cancellation import CancellationToken, Suspended
-from callboard.core.context import MessageContext, OnceRecorder
+from callboard.core.context import MessageContext, Recorder
 from callboard.core.people import Question, ask_person
-from callboard.core.questions import Asking, CheckedQuestion
 from callboard.errors import CannotAskError
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, played, running_context, taping
@@ -24,12 +23,11 @@ from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, pla
 from .approval import NeedsApproval, allowed
 from .call import NOT_AGAIN, AskedCall, IfUnknown, current_tool_context, read_call, tool_context
 from .errors import (
-    CallGivenUpError,
+    CallRefusedError,
     ToolArgumentsError,
     ToolEndedError,
     ToolError,
     ToolReturnError,
-    UnknownOutcomeError,
 )
 from .static import PASSED_ON, failed_result, run_limited
 from .workbench import DEFAULT_LIMITS, ResultLimits, StreamWorkbench, ToolResult, Workbench, error_result
@@ -46,6 +44,11 @@ FAIL: Final = "fail"
 KIND: Final = "unknown_outcome"
 LEFT: Final = "left"
 CUT_OFF: Final = "cut off"
+UNKNOWN: Final = (
+    "it was called already, and its process ended before the result was kept: it may or may not have done its work. "
+    "Find out before you call it again"
+)
+GIVEN_UP: Final = "a crash cut it off, and a person has decided that nothing goes on from there"
 
 
 class CallMark:
@@ -73,8 +76,8 @@ class CallMark:
         """Mark the beginning; returns when the call may be made.
 
         Raises:
-            UnknownOutcomeError: A crash cut it off, and the model is to be told.
-            CallGivenUpError: A person has decided that the turn fails (a RuntimeError).
+            CallRefusedError: A crash cut it off, and the model is to be told.
+            ToolEndedError: A person has decided that the turn fails (a RuntimeError).
         """
         number = 0
         # guard: a call that a crash cut off is not made again unasked
@@ -89,7 +92,7 @@ class CallMark:
 
     async def _decide(self, number: int) -> None:
         if self._if_unknown == "tell":
-            raise UnknownOutcomeError(self._asked.name)
+            raise CallRefusedError(self._asked.name, UNKNOWN)
         question = Question(
             text=f"{self._asked.name} was called, and a crash left it unknown whether it did its work. What now?",
             name=f"{self._step.full_name}:{self._named('unknown', number)}",
@@ -98,9 +101,9 @@ class CallMark:
         )
         said = await ask_person(question, self._step.context, self._token)
         if said == TELL:
-            raise UnknownOutcomeError(self._asked.name)
+            raise CallRefusedError(self._asked.name, UNKNOWN)
         if said == FAIL:
-            raise CallGivenUpError(self._asked.name)
+            raise ToolEndedError(self._asked.name, GIVEN_UP)
 
     async def _recorded(self, name: str, value: str) -> str:
         return await self._step.context.once(f"{self._step.full_name}:{name}", _unchanged, value)
@@ -188,7 +191,7 @@ async def run_tools(
         they are in the events.
 
     Raises:
-        NobodyAnswersError: A call has to be allowed, and nobody can be asked (a RuntimeError).
+        CannotAskError: A call has to be allowed, and nobody can be asked (a RuntimeError).
         asyncio.CancelledError: The token, or the caller, was cancelled. All calls have ended then.
         FencedError: This worker has lost the message that it handles; another one has it.
         ServerUnavailableError: The server of the bus was lost.
@@ -280,7 +283,7 @@ class _Answer:
             # Without a record the tool would be called again in every attempt.
             instead = error_result(asked.name, ToolReturnError(asked.name, f"its record failed: {error}"))
             again = self._step(call)
-            return instead if again is None else await again.run(_same, instead)
+            return instead if again is None else await again.run(_unchanged, instead)
 
     async def _unless_refused(
         self, call: FunctionCall, asked: AskedCall, step: NumberedStep | None = None
@@ -311,7 +314,7 @@ class _Answer:
         beginning = CallMark(step, asked, unknown, self.token)
         try:
             await beginning.mark()
-        except UnknownOutcomeError as error:
+        except CallRefusedError as error:
             return error_result(asked.name, error)
         try:
             return await self._call(call, asked, step)
@@ -348,7 +351,7 @@ class _Answer:
         return self.limits.within(result)
 
     async def _items(self, asked: AskedCall, token: CancellationToken) -> AsyncGenerator[Any, None]:
-        """What the workbench says; what it raises becomes a result. Workbenches of users may raise anything."""
+        """Items from the workbench; an error of it becomes a result. Workbenches of users may raise anything."""
         given = (asked.name, asked.arguments, token, asked.call_id)
         try:
             if self.on_event is None or not isinstance(self.workbench, StreamWorkbench):
@@ -379,16 +382,17 @@ def _context_of(step: NumberedStep) -> MessageContext:
 class _RecorderOfCall:
     """Records the steps of one call."""
 
-    recorder: OnceRecorder
+    recorder: Recorder
     prefix: str
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         return await self.recorder(self.prefix + name, call)
 
-    async def ask(self, question: CheckedQuestion[T], prefix: str = "") -> T:
-        if not isinstance(self.recorder, Asking):
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        ask = getattr(self.recorder, "ask", None)
+        if ask is None:
             raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
-        return await self.recorder.ask(question, self.prefix + prefix)
+        return await ask(text, prefix=self.prefix + prefix, **how)
 
 
 def _described(call: FunctionCall) -> dict[str, Any]:
@@ -396,12 +400,8 @@ def _described(call: FunctionCall) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-async def _same(value: T) -> T:
-    return value
-
-
 async def _together(works: Mapping[object, Coroutine[Any, Any, ToolResult]]) -> dict[object, ToolResult]:
-    """What all of them return; when one raises, the others are ended first."""
+    """Results of all of them; when one raises, the others are ended first."""
     tasks = [asyncio.ensure_future(work) for work in works.values()]
     try:
         return dict(zip(works, await asyncio.gather(*tasks), strict=True))

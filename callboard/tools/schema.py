@@ -34,7 +34,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 
-from .errors import StrictSchemaError, ToolDeclarationError
+from .errors import ToolDeclarationError
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 MAX_DESCRIPTION: Final = 1024  # characters; the limit of OpenAI's API
@@ -113,11 +113,11 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
         strict: The schema has to meet the rules of OpenAI's structured outputs.
 
     Raises:
-        StrictSchemaError: Strict mode asks for what the model does not have (a ValueError).
+        ToolDeclarationError: Strict mode asks for what the model does not have (a ValueError).
     """
     schema: dict[str, Any] = model.model_json_schema(schema_generator=_Generator)
     for name, part in schema.get("$defs", {}).items():
-        # The name of a class; a title that somebody wrote stays.
+        # The name of a class; a title that was written by hand stays.
         if name.endswith(part.get("title", "\0")):
             del part["title"]
     return to_parameters(schema, tool, strict=strict)
@@ -129,7 +129,7 @@ def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) ->
     References are replaced by what they refer to, because many models' servers know none.
 
     Raises:
-        StrictSchemaError: Strict mode asks for what the schema does not have (a ValueError).
+        ToolDeclarationError: Strict mode asks for what the schema does not have (a ValueError).
     """
     definitions = schema.get("$defs", {})
     found = _Inliner(definitions)
@@ -148,7 +148,13 @@ def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) ->
             why for name, part in parameters.get("$defs", {}).items() for why in _make_strict(part, name)
         ]
         if reasons:
-            raise StrictSchemaError(tool, reasons)
+            raise ToolDeclarationError(
+                tool,
+                f"Strict mode is enabled for it, and its arguments don't allow it: {'; '.join(reasons)}. "
+                "In strict mode every argument is required and every object lists its fields: write `X | None` "
+                "without a default instead of an optional argument, and a model instead of a dict.",
+                places=reasons,
+            )
     return parameters
 
 
@@ -185,7 +191,8 @@ class _Inliner:
         seen: set[str] = set()
         waiting = [name]
         while waiting:
-            for found in _references(self._definitions.get(waiting.pop(), {})):
+            for reference in references_in(self._definitions.get(waiting.pop(), {})):
+                found = reference.removeprefix("#/$defs/")
                 if found == name:
                     return True
                 if found not in seen:
@@ -194,15 +201,15 @@ class _Inliner:
         return False
 
 
-def _references(node: Any) -> Iterator[str]:
-    if isinstance(node, list):
-        for item in node:
-            yield from _references(item)
-    elif isinstance(node, dict):
+def references_in(node: Any) -> Iterator[str]:
+    """The references in a JSON schema, as they are written."""
+    if isinstance(node, Mapping):
         if isinstance(node.get("$ref"), str):
-            yield node["$ref"].removeprefix("#/$defs/")
-        for value in node.values():
-            yield from _references(value)
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from references_in(part)
 
 
 def _make_strict(node: Any, where: str) -> Iterator[str]:
@@ -528,20 +535,10 @@ def schema_to_pydantic_model(
     if schema.get("type", "object") != "object":
         raise ToolDeclarationError(model_name, 'its JSON schema has to be of {"type": "object"}')
     definitions = schema.get("$defs", {})
-    for reference in _references_in(schema):
+    for reference in references_in(schema):
         if reference.removeprefix("#/$defs/") not in definitions:
             raise ToolDeclarationError(model_name, f"{reference} leads nowhere in its JSON schema")
     return _object(dict(to_parameters(dict(schema), model_name)), model_name)
-
-
-def _references_in(node: Any) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"]
-        node = list(node.values())
-    if isinstance(node, list):
-        for part in node:
-            yield from _references_in(part)
 
 
 def _field_name_of_key(key: str, number: int, keys: Collection[str]) -> str:

@@ -21,15 +21,16 @@ from .approval import NeedsApproval
 from .base import StreamTool, Tool
 from .call import AskedCall, current_tool_context, name_of_call, read_call
 from .errors import (
-    ApprovalMissingError,
-    DuplicateToolError,
-    NotAToolError,
-    ToolConfigError,
+    UNUSABLE,
+    CallRefusedError,
+    ToolDeclarationError,
     ToolEndedError,
     ToolError,
-    ToolStateError,
     ToolTimeoutError,
     UnknownToolError,
+    duplicate_tool,
+    not_a_tool,
+    unloadable,
 )
 from .remote import RemoteTool
 from .schema import ToolSchema
@@ -159,7 +160,7 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 PASSED_ON: Final = (asyncio.CancelledError, GeneratorExit, FencedError, ServerUnavailableError)
-"""Errors that are no result: whoever waits for the tool has gone, or can't use or keep what it returns."""
+"""Errors that are no result: the caller has gone, or can't use or keep what the tool returns."""
 
 
 class CallingWorkbench(Workbench):
@@ -183,7 +184,7 @@ class CallingWorkbench(Workbench):
         """
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the tool itself says; see `Workbench.approval_of`."""
+        """The tool's own setting; see `Workbench.approval_of`."""
         try:
             return needs_approval_of(self._find(name))
         except ToolError:
@@ -194,12 +195,16 @@ class CallingWorkbench(Workbench):
 
         Raises:
             UnknownToolError: There is none (a LookupError).
-            ApprovalMissingError: A person has to allow the call, and nobody was asked.
+            CallRefusedError: A person has to allow the call, and none was asked.
         """
         tool = self._find(asked.name)
         # guard: a tool whose calls have to be allowed is called by nobody who has not asked
         if self.approval_of(asked.name) is not False and current_tool_context().allowed != asked.name:
-            raise ApprovalMissingError(asked.name)
+            raise CallRefusedError(
+                asked.name,
+                "a person has to allow it, and nobody was asked. Call it through an assistant or `run_tools`; "
+                "a workbench around it hands on its `approval_of`.",
+            )
         return tool
 
     async def call_tool(
@@ -375,7 +380,7 @@ class Overrides:
         overrides: By the tool's own name.
 
     Raises:
-        ToolConfigError: Two tools would have one name (a ValueError).
+        ToolDeclarationError: Two tools would have one name (a ValueError).
     """
 
     def __init__(self, overrides: Mapping[str, ToolOverride] | None = None) -> None:
@@ -386,9 +391,10 @@ class Overrides:
                 continue
             other = self._own_names.setdefault(override.name, own)
             if other != own:
-                raise ToolConfigError(
+                raise ToolDeclarationError(
                     f"Tool override of {own!r}",
                     f"the name {override.name!r} is used by multiple tools: {other}, {own}",
+                    UNUSABLE,
                 )
 
     @property
@@ -404,7 +410,7 @@ class Overrides:
 
         Raises:
             UnknownToolError: There is no tool of a name that an override is for (a LookupError).
-            ToolConfigError: A tool would be shown by the name of another (a ValueError).
+            ToolDeclarationError: A tool would be shown by the name of another (a ValueError).
         """
         for own in self._overrides:
             if own not in names:
@@ -413,9 +419,8 @@ class Overrides:
         for own in names:
             name = self.shown_name(own)
             if name in shown:
-                raise ToolConfigError(
-                    f"Tool override of {own!r}", f"the name {name!r} conflicts with an existing tool"
-                )
+                reason = f"the name {name!r} conflicts with an existing tool"
+                raise ToolDeclarationError(f"Tool override of {own!r}", reason, UNUSABLE)
             shown.add(name)
 
     def own_name(self, shown: str) -> str:
@@ -464,9 +469,9 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         runtime: The runtime by which that agent type is reached; see RemoteTool.
 
     Raises:
-        NotAToolError: Something else is among the tools (a TypeError).
-        DuplicateToolError: Two tools have one name (a ValueError). AutoGen calls the first of them.
-        UnknownToolError, ToolConfigError: An override fits no tool, or makes two have one name.
+        ToolDeclarationError: Something else is among the tools (a TypeError); or two tools, or an override and a tool, have
+            one name (a ValueError). AutoGen calls the first of them.
+        UnknownToolError: An override fits no tool (a LookupError).
     """
 
     component_config_schema = StaticWorkbenchConfig
@@ -509,7 +514,7 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         return tool
 
     def approval_of(self, name: str) -> NeedsApproval:
-        """What the tool itself says, also of one that runs elsewhere; see `Workbench.approval_of`."""
+        """The tool's own setting, also of one that runs elsewhere; see `Workbench.approval_of`."""
         tool = self._given_tools.get(self._overrides.own_name(name))
         return False if tool is None else needs_approval_of(tool)
 
@@ -522,7 +527,7 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         """Take over the states of the tools that are here; those of others are ignored, as in AutoGen.
 
         Raises:
-            ToolStateError: It is no such state, or a tool can't use its part (a ValueError).
+            ToolDeclarationError: It is no such state, or a tool can't use its part (a ValueError).
         """
         for name, part in states_of(state, "StaticWorkbenchState").items():
             if name in self._tools:
@@ -558,15 +563,14 @@ def tools_by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     """The tools by their names.
 
     Raises:
-        NotAToolError: Something else is among them (a TypeError).
-        DuplicateToolError: Two have one name (a ValueError).
+        ToolDeclarationError: Something else is among them (a TypeError), or two have one name (a ValueError).
     """
     found: dict[str, Tool] = {}
     for tool in tools:
         if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise NotAToolError(type(tool).__name__)
+            raise not_a_tool(tool)
         if tool.name in found:
-            raise DuplicateToolError(tool.name)
+            raise duplicate_tool(tool.name)
         found[tool.name] = tool
     return found
 
@@ -575,11 +579,11 @@ def states_of(state: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, 
     """The states of tools in the saved state of a workbench.
 
     Raises:
-        ToolStateError: It is none of this kind of workbench (a ValueError).
+        ToolDeclarationError: It is none of this kind of workbench (a ValueError).
     """
     given, states = state.get("type"), state.get("tools", {})
     if given != kind:
-        raise ToolStateError(f"it is of the type {given!r}, not {kind!r}")
+        raise unloadable(f"it is of the type {given!r}, not {kind!r}")
     if not isinstance(states, Mapping) or not all(isinstance(part, Mapping) for part in states.values()):
-        raise ToolStateError("'tools' has to map the name of each tool to its state")
+        raise unloadable("'tools' has to map the name of each tool to its state")
     return states

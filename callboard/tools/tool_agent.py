@@ -83,8 +83,8 @@ class ToolAgent(RoutedAgent):
 
         Raises:
             DuplicateAgentTypeError: The type is declared already (a ValueError).
-            NotAToolError, DuplicateToolError: See StaticWorkbench.
-            AgentDeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
+            ToolDeclarationError: See StaticWorkbench.
+            DeclarationError, SettingValueError: A setting does not exist, or has a value that can't work.
         """
         workbench = tools if isinstance(tools, Workbench) else StaticWorkbench(tools, timeout=timeout)
         return app.register(

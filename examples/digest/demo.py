@@ -179,7 +179,7 @@ class DemoRun:
 
         Raises:
             CommandFailed: It was interrupted, or does not go on, or the model can't be used.
-            GaveUpError: A process died too often.
+            WorkerProcessError: A process died too often.
         """
         if self._plan.model is not None:
             await try_model(self._plan.model, self._store)

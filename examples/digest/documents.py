@@ -57,7 +57,7 @@ def prepare(paths: Path | str | Sequence[Path | str], limit_bytes: int = LIMIT_B
         The documents, and sentences on everything that was left out.
 
     Raises:
-        DocumentError: One of the paths cannot be used.
+        MemoryUnusableError: One of the paths cannot be used.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     documents: list[Document] = []

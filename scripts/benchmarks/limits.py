@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations import agents, deadletters, inspect
 from callboard.broker.redis.operations.agents import hottest
 from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, plain, posting, topic
 
 from .callgrind import CallgrindError, CountedServer

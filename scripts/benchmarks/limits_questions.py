@@ -9,8 +9,8 @@ from typing import Final
 from callboard.broker.envelope import Delivery
 from callboard.broker.mailbox import MOST_RECORDS
 from callboard.broker.outcome import Commit, Outcome, Suspend
-from callboard.broker.redis.client.lane import Done, as_done
 from callboard.broker.redis.client.questions import Inquiry
+from tests.helpers.commits import Done, as_done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, posting, topic
 
 from .gauge import Gauge

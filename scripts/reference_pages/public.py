@@ -110,7 +110,6 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "UserProxyAgent",
         "GroupChat",
         "GroupChatManager",
-        "OnCondition",
         "ContextVariables",
     ),
     "callboard.ag2": (
@@ -122,6 +121,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "run_group_chat",
         "a_run_group_chat",
         "AgentTarget",
+        "OnCondition",
         "ReplyResult",
     ),
     "callboard.runs": (
@@ -239,10 +239,10 @@ def about_unloaded(module: str) -> tuple[str, Mapping[str, str]]:
     """The docstrings of a module of UNLOADED: its own, and that of each public name."""
     text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
     tree = ast.parse(text)
-    defined: Any
+    defined: list[Any] = list(tree.body)
     docs = {
-        defined.name: ast.get_docstring(defined) or ""
-        for defined in tree.body
-        if getattr(defined, "name", None) in UNLOADED[module]
+        one.name: ast.get_docstring(one) or ""
+        for one in defined
+        if getattr(one, "name", None) in UNLOADED[module]
     }
     return ast.get_docstring(tree) or "", docs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, topic
 

@@ -7,9 +7,9 @@ import pytest
 from callboard.broker.envelope import Delivery, Envelope, Posting
 from callboard.broker.errors import FencedError
 from callboard.broker.mailbox import ConsumedType, Pull
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 FIELDS = ("id", "x", "type", "Note", "key", "c", "body", "by hand")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from callboard.broker.mailbox import ConsumedType, Pull
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 MOST_LOOKS = 200  # as in lua/turn/take.lua

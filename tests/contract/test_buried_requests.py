@@ -9,9 +9,9 @@ import pytest
 from callboard import AgentId, ClosureContext, MessageContext
 from callboard.broker.envelope import Envelope, Posting, request
 from callboard.broker.errors import DeadLetterError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
 from callboard.broker.remote_errors import decode_error
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Runtimes, closure
 from tests.helpers.server_driver import DrivenWorker, ServerDriver

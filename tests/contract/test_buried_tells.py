@@ -8,8 +8,8 @@ import pytest
 from callboard.broker.codec import MessageRegistry
 from callboard.broker.envelope import Envelope, Posting, event
 from callboard.broker.outcome import Commit
-from callboard.broker.redis.client.lane import as_done
 from callboard.broker.retry import Buried
+from tests.helpers.commits import as_done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, posting
 

@@ -8,9 +8,9 @@ from itertools import chain
 
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Delivery
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import LEASE, ServerDriver, bodies, posting, topic
 

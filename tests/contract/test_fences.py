@@ -8,9 +8,9 @@ import pytest
 
 from callboard.broker.envelope import Claim, Delivery
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 Loss = Callable[[ServerDriver, DrivenWorker, Delivery], Awaitable[object]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.errors import ConnectionLostError, FencedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import ServerDriver, bodies, topic
 
 EVERYTHING = Mark.COMMIT + Mark.STATE + Mark.REPLY + Mark.OUTGOING

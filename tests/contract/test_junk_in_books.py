@@ -7,11 +7,11 @@ import contextlib
 import pytest
 
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import find, repair
 from tests.helpers.asking import AskingFixture
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, bodies, posting, topic
 

@@ -9,10 +9,10 @@ import pytest
 from callboard.broker.envelope import Delivery
 from callboard.broker.errors import FencedError, StateDamagedError
 from callboard.broker.outcome import Commit, LogChange
-from callboard.broker.redis.client.lane import Done, as_done
 from callboard.broker.redis.client.states import FIRST_PAGE, StoredState
 from callboard.broker.redis.operations.agents import sizes_of
 from callboard.broker.redis.operations.repair import find, repair
+from tests.helpers.commits import Done, as_done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, topic
 
 THREAD = "log:counter:a:thread"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.outcome import RunEvent, RunWrite
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 pytestmark = pytest.mark.real_server("it is about much, and takes long there")

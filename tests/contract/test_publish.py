@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.broker.errors import BacklogError, CommandError, UndeliverableError
+from callboard.broker.errors import CommandError, OverloadedError, UndeliverableError
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
@@ -290,7 +290,7 @@ async def test_idle_counts_what_is_to_be_done(driver: ServerDriver) -> None:
 
 
 async def test_a_message_held_back_by_a_retry_is_not_idle(driver: ServerDriver) -> None:
-    from callboard.broker.redis.client.lane import Done
+    from tests.helpers.commits import Done
 
     await driver.declare(topic("counter", "visits"))
     worker = await driver.worker("counter")
@@ -381,6 +381,7 @@ async def test_of_messages_to_several_streams_in_turn_those_are_refused_that_fin
     batch = [posting(f"topic:{name}", "a", name) for name in ("visits", "orders") * 3 + ("visits",)]
     futures = [driver.transport.publisher.post(one) for one in batch]
     ends = await asyncio.gather(*futures, return_exceptions=True)
-    assert [type(end) for end in ends] == [bool] * 4 + [BacklogError] * 3
+    assert [type(end) for end in ends] == [bool] * 4 + [OverloadedError] * 3
+    assert all(isinstance(end, OverloadedError) and end.stream for end in ends[4:])
     assert len(await driver.entries("topic:visits")) == len(await driver.entries("topic:orders")) == 2
     await driver.close()

@@ -23,7 +23,7 @@ from callboard import (
     TopicId,
 )
 from callboard.core.people import ask_person
-from callboard.errors import QuestionError
+from callboard.errors import DeclarationError
 from callboard.runs.local import ProcessQuestion, ProcessQuestions
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure, stored
@@ -208,7 +208,7 @@ async def withdrawn_is_withdrawn(asker: Asker) -> None:
 
 async def who_asks_nonsense_is_told_so(asker: Asker) -> None:
     await asker.ask(text="Well?", choices=("yes", "no"), default="perhaps")
-    assert isinstance(await asker.over(), QuestionError)
+    assert isinstance(await asker.over(), DeclarationError)
 
 
 async def a_choice_that_is_no_answer_is_refused(asker: Asker) -> None:

@@ -20,7 +20,6 @@ from callboard.roles import (
     MESSAGE_ROUTE_TO_SELF,
     Action,
     Context,
-    DuplicateRoleError,
     Environment,
     Message,
     NoMoneyException,
@@ -282,9 +281,9 @@ async def test_a_circle_without_a_bound_ends_at_the_limit_of_hops(make: Make) ->
 def test_two_roles_of_one_name_are_refused() -> None:
     env = Environment()
     env.add_roles([Speaker(name="Ada"), Answerer(), Speaker(name="Bob"), Speaker()])
-    with pytest.raises(DuplicateRoleError, match="'Ada'"):
+    with pytest.raises(RoleDeclarationError, match="'Ada'"):
         env.add_role(Answerer(name="Ada"))
-    with pytest.raises(DuplicateRoleError, match="'Answerer'"):
+    with pytest.raises(RoleDeclarationError, match="'Answerer'"):
         env.add_role(Answerer())
     assert env.role_names() == ["Ada", "Answerer", "Bob", "Speaker"]
 

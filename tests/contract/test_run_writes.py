@@ -6,8 +6,9 @@ import pytest
 
 from callboard.broker.errors import CommandError, FencedError
 from callboard.broker.outcome import Commit, RunEvent, RunWrite
-from callboard.broker.redis.client.lane import as_done, write_values
+from callboard.broker.redis.client.lane import write_values
 from callboard.broker.redis.client.run_reader import RunReader
+from tests.helpers.commits import as_done
 from tests.helpers.eventually import eventually
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, topic
 
@@ -120,6 +121,6 @@ async def test_a_reader_that_lost_its_place_goes_back_to_what_is_still_true(driv
 
     await eventually(is_later)
     await runs.write(_write("b", "c"))
-    reader._in_doubt = True
+    reader._tail.in_doubt = True
     assert [(one.number, one.body) for one in await reader.read(wait=False) or ()] == [(1, b"b"), (2, b"c")]
     reader.close()

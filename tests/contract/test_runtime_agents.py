@@ -28,8 +28,8 @@ from callboard import (
     rpc,
     type_subscription,
 )
-from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
-from callboard.runtime.errors import AgentInstanceError, UnknownInstanceError
+from callboard.errors import DeclarationError, DuplicateAgentTypeError, UnknownNameError
+from callboard.runtime.errors import UnknownInstanceError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Heard, Listener, Note, Runtimes, closure, listener
 
@@ -79,7 +79,7 @@ async def test_get_can_make_the_agent_and_knows_default_keys(runtimes: Runtimes)
     assert await runtime.get(AgentType("namer"), "x", lazy=False) == AgentId("namer", "x")
     assert await runtime.get(AgentId("namer", "y"), lazy=False) == AgentId("namer", "y")
     assert made == ["x", "y"]
-    with pytest.raises(UnknownAgentTypeError, match="namer"):
+    with pytest.raises(UnknownNameError, match="namer"):
         await runtime.get("name", lazy=False)
 
 
@@ -153,7 +153,7 @@ async def test_a_factory_with_parameters_is_refused_at_once(runtimes: Runtimes) 
 async def test_what_the_factory_makes_is_checked_at_the_first_use(runtimes: Runtimes) -> None:
     runtime = await runtimes.started()
     await runtime.register_factory("namer", lambda: Listener([]), expected_class=Namer)  # type: ignore[arg-type, return-value]
-    with pytest.raises(AgentInstanceError, match=r"made a Listener.*Namer"):
+    with pytest.raises(DeclarationError, match=r"made a Listener.*Namer"):
         await runtime.send_message(Ask(), AgentId("namer", "a"))
     with pytest.raises(ValueError, match="Listener"):
         await runtime.get("namer", lazy=False)
@@ -180,9 +180,9 @@ async def test_instances_of_one_type(runtimes: Runtimes) -> None:
         await Namer().register_instance(runtime, AgentId("namer", key))
     answer = await runtime.send_message(Ask(text="?"), AgentId("namer", "b"))
     assert answer == Answer(text="namer/b ?")
-    with pytest.raises(AgentInstanceError, match="there is an agent"):
+    with pytest.raises(DeclarationError, match="there is an agent"):
         await Namer().register_instance(runtime, AgentId("namer", "a"))
-    with pytest.raises(AgentInstanceError, match="of one class"):
+    with pytest.raises(DeclarationError, match="of one class"):
         await Listener([]).register_instance(runtime, AgentId("namer", "c"))
     with pytest.raises(UnknownInstanceError, match="namer/c"):
         await runtime.send_message(Ask(), AgentId("namer", "c"))

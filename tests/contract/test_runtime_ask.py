@@ -17,7 +17,7 @@ from callboard import (
     ClosureContext,
     FunctionCall,
     InputAnsweredError,
-    InputDamagedError,
+    InputError,
     InputExpiredError,
     InputRequest,
     InputRequestUnknownError,
@@ -33,7 +33,7 @@ from callboard import (
 from callboard.broker.errors import FencedError, RequestTimeoutError
 from callboard.broker.redis.operations.agents import agent as seen
 from callboard.broker.telemetry import Released, WaitsForAnswer, attach
-from callboard.core.questions import CheckedQuestion
+from callboard.core.people import Question
 from callboard.runtime.effects import PAUSE, noting
 from callboard.runtime.execution import usage_run
 from callboard.runtime.steps import running_context
@@ -463,7 +463,7 @@ async def test_a_record_that_was_changed_by_hand_hides_no_other(runtimes: Runtim
     key = transport.keys.of(f"input:{left.id}")
     await transport.admin.command("HSET", key, "asked", "yesterday", "details", "{", "expires", "soon")
     assert [one.id for one in await scene.runtime.inputs.list()] == [right.id]
-    with pytest.raises(InputDamagedError, match="withdraw it"):
+    with pytest.raises(InputError, match="withdraw it"):
         await scene.runtime.inputs.answer(left.id, "l")
     with contextlib.suppress(InputExpiredError):  # what can't be read of when it expires is over
         await scene.runtime.inputs.withdraw(left.id)
@@ -592,7 +592,7 @@ class Shown:
 
     stream = "r1"
 
-    def asked(self, input_id: str, question: CheckedQuestion[Any]) -> list[Note]:
+    def asked(self, input_id: str, question: Question) -> list[Note]:
         return [Note(text=f"{question.text} {input_id}")]
 
     async def ended(self, input_id: str) -> None: ...

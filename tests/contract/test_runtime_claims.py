@@ -20,7 +20,7 @@ from callboard import (
     event,
     rpc,
 )
-from callboard.broker.errors import ClaimTooLargeError, PayloadTooLargeError
+from callboard.broker.errors import PayloadTooLargeError
 from callboard.broker.redis.operations import deadletters
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener, stored
@@ -95,7 +95,7 @@ async def test_a_setting_says_it_for_all_that_is_large(runtimes: Runtimes) -> No
 
 async def test_there_is_a_limit_for_them_too(runtimes: Runtimes) -> None:
     runtime = runtimes.new(settings={"max_payload": 100, "max_claim": 2000})
-    with pytest.raises(ClaimTooLargeError, match="max_claim"):
+    with pytest.raises(PayloadTooLargeError, match="max_claim"):
         await runtime.publish_message(Note(text=LARGE), TopicId("news", "a"), claim_check=True)
 
 
@@ -344,7 +344,7 @@ async def test_a_reply_that_nobody_waits_for_expires(runtimes: Runtimes) -> None
     runtime = await runtimes.started(settings={"max_payload": 2000, "claim_check": True})
     await closure(runtime, "clerk", echo)
     asking = asyncio.create_task(runtime.send_message(Ask(), AgentId("clerk", "a")))
-    await eventually(lambda: runtime._worker is not None and runtime._worker.consumer.running)
+    await eventually(lambda: runtime.work.worker is not None and runtime.work.worker.consumer.running)
     asking.cancel()
     await asyncio.wait({asking})
     go_on.set()

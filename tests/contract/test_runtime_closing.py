@@ -12,7 +12,7 @@ from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import ServerUnavailableError
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.runtime.errors import RuntimeStateError
+from callboard.errors import MisuseError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, quick
 
@@ -151,7 +151,7 @@ async def test_what_a_runtime_knows_before_it_is_open() -> None:
         0,
         0,
     )
-    with pytest.raises(RuntimeStateError, match="not connected"):
+    with pytest.raises(MisuseError, match="not connected"):
         _ = runtime.transport
     await runtime.close()
     assert isinstance(runtime, RedisAgentRuntime)

@@ -49,8 +49,8 @@ async def _start(runtimes: Runtimes, board: Board) -> tuple[RedisAgentRuntime, R
 
 def _makes_way(runtime: RedisAgentRuntime) -> bool:
     """Whether the worker has heard that what it holds and has not begun is to go back."""
-    assert runtime._worker is not None
-    return all(mailbox.closing for mailbox in runtime._worker.consumer._boxes)
+    assert runtime.work.worker is not None
+    return all(mailbox.closing for mailbox in runtime.work.worker.consumer._boxes)
 
 
 async def _publish(runtime: RedisAgentRuntime, topic: str, key: str, *texts: object) -> None:

@@ -172,8 +172,8 @@ async def test_a_handler_that_goes_on_all_the_same(runtimes: Runtimes, board: Bo
     worker, other = await _start(runtimes, board)
     await _tell(other, "stubborn")
     await eventually(lambda: board.waiting)
-    assert worker._worker is not None
-    (box,) = worker._worker.consumer._boxes
+    assert worker.work.worker is not None
+    (box,) = worker.work.worker.consumer._boxes
     await other.control.pause(AGENT, now=True)
     await eventually(lambda: board.ended)
     assert not box.ended

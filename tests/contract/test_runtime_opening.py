@@ -10,7 +10,7 @@ import pytest
 from callboard import AgentId, App, ClosureContext, MessageContext, RedisAgentRuntime, TypeSubscription
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.errors import NotAccessibleError, UnknownAgentTypeError
+from callboard.errors import NotAccessibleError, UnknownNameError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Runtimes, closure, listener
 
@@ -121,7 +121,7 @@ async def test_an_agent_of_another_process_is_not_accessible_here(runtimes: Runt
         await here.try_get_underlying_agent_instance(AgentId("answering", "a"))
     with pytest.raises(NotAccessibleError):
         await here.agent_metadata(AgentId("answering", "a"))
-    with pytest.raises(UnknownAgentTypeError):
+    with pytest.raises(UnknownNameError):
         await here.try_get_underlying_agent_instance(AgentId("nobody", "a"))
 
 

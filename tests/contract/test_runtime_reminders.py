@@ -9,7 +9,8 @@ import pytest
 
 from callboard import AgentId, ClosureContext, DefaultInterventionHandler, MessageContext, TopicId, event
 from callboard.broker.redis.operations.deadletters import replay
-from callboard.runtime.errors import DeadlockError, ScheduleError
+from callboard.errors import SettingValueError
+from callboard.runtime.errors import DeadlockError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Ask, Heard, Listener, Note, Runtimes, closure, listener
 
@@ -165,7 +166,7 @@ async def test_interceptors_see_it_as_a_message_to_one_agent(runtimes: Runtimes)
 async def test_a_time_that_can_not_be(runtimes: Runtimes, wrong: dict[str, Any]) -> None:
     runtime = runtimes.new()
     await runtime.open()
-    with pytest.raises(ScheduleError):
+    with pytest.raises(SettingValueError):
         await runtime.remind(Note(), AgentId("clock", "a"), **wrong)
 
 

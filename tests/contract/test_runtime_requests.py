@@ -23,10 +23,10 @@ from callboard import (
 from callboard.broker.envelope import Envelope, Posting
 from callboard.broker.errors import EncodeError, PayloadTooLargeError, RemoteError, RequestTimeoutError
 from callboard.broker.mailbox import ConsumedType, Pull
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
 from callboard.broker.remote_errors import register_error
 from callboard.runtime.errors import DeadlockError
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters
 

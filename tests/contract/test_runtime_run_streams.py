@@ -13,7 +13,7 @@ from callboard import AgentId, ClosureContext, MessageContext, RedisAgentRuntime
 from callboard.broker.errors import CommandError
 from callboard.errors import SettingValueError
 from callboard.runtime.errors import EventTooLargeError
-from callboard.runtime.run_history import RunEntry, RunReading
+from callboard.runtime.run_history import RunEntry, RunEvents
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, stored
 
@@ -38,7 +38,7 @@ async def shown(runtime: RedisAgentRuntime, after: int = 0) -> list[tuple[int, s
     return [(entry.number, entry.event.text, entry.tag) for entry in await entries(runtime, after)]
 
 
-async def take(reading: RunReading, count: int) -> list[str]:
+async def take(reading: RunEvents, count: int) -> list[str]:
     """The texts of the next so many events."""
     found: list[str] = []
     async with asyncio.timeout(10):
@@ -89,7 +89,7 @@ async def test_from_a_number_on(runtimes: Runtimes) -> None:
 async def test_a_run_that_never_was(runtimes: Runtimes) -> None:
     runtime = await opened(runtimes)
     assert await entries(runtime) == []
-    assert await runtime.run_length(RUN) == 0
+    assert await runtime.runs.length(RUN) == 0
     assert not await runtime.delete_run(RUN)
 
 
@@ -193,7 +193,7 @@ async def test_drafts_go_when_they_are_settled(runtimes: Runtimes) -> None:
     assert await shown(runtime) == [(1, "begin", ""), (4, "other", "2 1"), (5, "total", "")]
     await runtime.write_run(RUN, [], settles="2 ")
     assert await shown(runtime) == [(1, "begin", ""), (5, "total", "")]
-    assert await runtime.run_length(RUN) == 2
+    assert await runtime.runs.length(RUN) == 2
 
 
 async def test_nothing_before_since_is_looked_at(runtimes: Runtimes) -> None:
@@ -290,7 +290,7 @@ async def test_it_keeps_the_newest(runtimes: Runtimes) -> None:
     runtime = await opened(runtimes, run_events=200)
     for _ in range(10):
         await runtime.write_run(RUN, notes(*["x"] * 100))
-    assert 200 <= await runtime.run_length(RUN) <= 400
+    assert 200 <= await runtime.runs.length(RUN) <= 400
     assert (await entries(runtime))[-1].number == 1000
 
 

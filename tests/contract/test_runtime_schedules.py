@@ -15,8 +15,7 @@ from callboard.broker.redis.client.schedules import DeclaredSchedule, ScheduleSt
 from callboard.broker.redis.operations.doctor import Subject
 from callboard.broker.redis.operations.work_checks import examine_schedules
 from callboard.core.declaration import Missed
-from callboard.errors import SettingValueError
-from callboard.runtime.errors import UnknownScheduleError
+from callboard.errors import SettingValueError, UnknownNameError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
 
@@ -200,9 +199,9 @@ async def test_schedules_are_listed_paused_resumed_and_removed(runtimes: Runtime
     await runtime.schedules.remove("tick")
     assert await runtime.schedules.list() == []
     for order in (runtime.schedules.pause, runtime.schedules.resume, runtime.schedules.remove):
-        with pytest.raises(UnknownScheduleError, match="tick"):
+        with pytest.raises(UnknownNameError, match="tick"):
             await order("tick")
-    with pytest.raises(UnknownScheduleError, match="Did you mean 'tick'"):
+    with pytest.raises(UnknownNameError, match="Did you mean 'tick'"):
         await runtime.schedules.run_now("tock")
 
 

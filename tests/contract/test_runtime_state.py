@@ -20,7 +20,7 @@ from callboard import (
     rpc,
 )
 from callboard.broker.redis.client.states import StoredState
-from callboard.runtime.errors import AgentInstanceError
+from callboard.errors import DeclarationError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, letters, stored
 
@@ -259,7 +259,7 @@ async def test_a_factory_that_says_nothing_of_the_state_is_refused(runtimes: Run
     await runtime.register_factory("counter", Counter)
     await runtime.register_factory("told", Counter, expected_class=Counter)
     runtime.add_message_types([Ask, Answer])
-    with pytest.raises(AgentInstanceError, match="expected_class=Counter"):
+    with pytest.raises(DeclarationError, match="expected_class=Counter"):
         await _asked(runtime)
     assert await runtime.send_message(Ask(text="x"), AgentId("told", "a")) == Answer(text="1 x")
 

@@ -9,7 +9,7 @@ import pytest
 
 from callboard import AgentId, ClosureContext, MessageContext, TopicId
 from callboard.broker.errors import ConnectionLostError
-from callboard.runtime.errors import RuntimeStateError
+from callboard.errors import MisuseError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes, closure, letters, listener
 
@@ -21,7 +21,7 @@ async def _echo(agent: ClosureContext, message: Ask, ctx: MessageContext) -> Ans
 async def test_start_and_stop_at_the_wrong_time(runtimes: Runtimes) -> None:
     runtime = runtimes.new()
     for call in (runtime.stop, runtime.stop_when_idle, lambda: runtime.stop_when(lambda: True)):
-        with pytest.raises(RuntimeStateError):
+        with pytest.raises(MisuseError):
             await call()
     runtime.start()
     with pytest.raises(RuntimeError, match="already started"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callboard import AgentId, ClosureContext, DefaultInterventionHandler, MessageContext, TopicId, event
-from callboard.runtime.errors import ScheduleError
+from callboard.errors import SettingValueError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Ask, Heard, Listener, Note, Runtimes, closure, letters, listener, stored
 
@@ -184,7 +184,7 @@ async def test_interceptors_see_it_as_a_message_to_one_agent(runtimes: Runtimes)
 async def test_a_time_that_can_not_be(runtimes: Runtimes, wrong: dict[str, Any]) -> None:
     runtime = runtimes.new()
     await runtime.open()
-    with pytest.raises(ScheduleError):
+    with pytest.raises(SettingValueError):
         await runtime.tell(Note(), CLERK, **wrong)
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from callboard.broker.errors import FencedError, OverloadedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.publisher import message_values
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import find
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
 
 EVERYTHING_GOES = -100  # entries to retain so that whatever may be trimmed is trimmed

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from callboard import MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, TypeSubscription, event
 from callboard.broker.errors import FencedError
 from callboard.broker.redis.client.endpoint import Argument
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
 from tests.helpers.server_driver import ServerDriver, bodies, posting, topic

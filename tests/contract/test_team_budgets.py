@@ -18,6 +18,7 @@ from callboard.teams import (
     TeamClient,
     TeamTaskError,
 )
+from callboard.teams.group_chat import host
 from tests.helpers.chat import Echo, texts
 from tests.helpers.runtimes import Runtimes
 from tests.helpers.spending import paid, spender
@@ -32,7 +33,7 @@ async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
 
 async def conversation(team: RoundRobinGroupChat, runtime: RedisAgentRuntime) -> TeamClient:
     """A conversation of a team whose agents are hosted here."""
-    await team._register()
+    await host(team, runtime, team.name)
     return team.on(runtime, "sea")
 
 

@@ -14,6 +14,7 @@ from callboard.models import ReplayChatCompletionClient
 from callboard.models.errors import ModelConnectionError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import BaseGroupChat, RoundRobinGroupChat, SelectorGroupChat
+from callboard.teams.group_chat import host
 from callboard.testing import Cassette, CassetteDifferenceError, CassetteError, replay
 from tests.helpers.runtimes import Runtimes
 
@@ -70,7 +71,7 @@ async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
 
 async def recorded(runtime: RedisAgentRuntime) -> Cassette:
     team = a_team(live, runtime=runtime)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     await sea.run(task="The weather?", run_id="r", record=True)
     return await sea.export("r")
@@ -116,7 +117,7 @@ async def test_the_first_difference_is_named(runtime: RedisAgentRuntime) -> None
 
 async def test_a_run_that_was_not_recorded_has_no_cassette(runtime: RedisAgentRuntime) -> None:
     team = a_team(live, runtime=runtime)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     await sea.run(task="The weather?", run_id="r")
     with pytest.raises(CassetteError, match="record=True"):

@@ -15,8 +15,9 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
+from callboard.teams.group_chat import host
 from callboard.teams.loop import RoundRobinSelection
-from callboard.teams.protocol import Become, ConversationPart, Fork
+from callboard.teams.protocol import Become, Born, ConversationPart, Fork
 from tests.helpers.chat import Echo, texts
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Runtimes, letters
@@ -42,7 +43,7 @@ async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
 async def sea_of(runtime: RedisAgentRuntime, **options: Any) -> Any:
     inner = RoundRobinGroupChat([counter("x"), counter("y")], name="inner", max_turns=1)
     team = RoundRobinGroupChat([counter("a"), inner], name="poets", runtime=runtime, **options)
-    await team._register()
+    await host(team, runtime, team.name)
     return team.on(runtime, "sea")
 
 
@@ -72,7 +73,7 @@ async def test_a_fork_goes_on_as_the_conversation_did_from_that_turn(runtime: Re
 async def test_a_run_that_is_under_way_is_forked_after_its_last_turn(runtime: RedisAgentRuntime) -> None:
     hangs = spender("b", paid(seconds=60))
     team = RoundRobinGroupChat([counter("a"), hangs], name="slow", runtime=runtime, max_turns=2)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     running = asyncio.ensure_future(sea.run(task="go", run_id="r"))
     await eventually(sea.turns)
@@ -117,7 +118,7 @@ async def test_a_fork_whose_member_could_not_take_over_its_part_says_so(
 
     for name in ("lake", "pond"):
         with monkeypatch.context() as broken:
-            broken.setattr("callboard.teams.member.MemberMemory.model_validate", fails)
+            broken.setattr("callboard.teams.fork.MemberMemory.model_validate", fails)
             lake = await sea.fork(name)
             await eventually(lambda: letters(runtime, "poets.inner.x"))
             await eventually(lambda: letters(runtime, "poets.a"))
@@ -152,7 +153,8 @@ async def test_a_part_that_comes_too_late_takes_nothing_from_who_has_spoken(
 async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) -> None:
     sea = await sea_of(runtime, max_turns=1)
     await sea.run(task="go")
-    order, manager = Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea")
+    cut = await runtime.send_message(Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea"))
+    order, manager = Born(fork_id="f", part=cut.part), AgentId("poets", "lake")
     for _ in range(2):
         assert (await runtime.send_message(order, manager)).problem == ""
     assert len(await sea.beside("lake").turns()) == 1
@@ -203,7 +205,7 @@ async def test_what_a_member_does_not_know_any_more_is_not_taken_for_nothing(
 ) -> None:
     trims = Buffered("a", ReplayChatCompletionClient(default=count), system_message=None)
     team = RoundRobinGroupChat([trims, counter("b")], name="forgetful", runtime=runtime, max_turns=4)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     await sea.run(task="go")
     first, _, third, last = [mark.turn for mark in await sea.turns()]
@@ -233,7 +235,7 @@ async def test_a_member_that_was_told_to_forget_is_forked_from_then_on_only(
     runtime: RedisAgentRuntime,
 ) -> None:
     team = Forgetful([counter("a"), counter("b")], name="reset", runtime=runtime, max_turns=4)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     whole = texts(await sea.run(task="go"))
     turns = [mark.turn for mark in await sea.turns()]
@@ -259,7 +261,7 @@ async def test_what_stays_the_same_is_kept_once_and_how_far_forks_reach_is_a_set
 ) -> None:
     runtime = await runtimes.started(settings={"fork_turns": 6})
     team = RoundRobinGroupChat([Canned("a"), counter("b")], name="kept", runtime=runtime, max_turns=4)
-    await team._register()
+    await host(team, runtime, team.name)
     sea = team.on(runtime, "sea")
     await sea.run(task="go")
     await sea.run(task="more")

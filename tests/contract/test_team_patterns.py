@@ -10,30 +10,25 @@ import pytest
 
 from callboard.ag2 import (
     AgentTarget,
+    ContextExpression,
     DefaultPattern,
+    ExpressionContextCondition,
     FunctionTarget,
     FunctionTargetResult,
     ManualPattern,
     NestedChatTarget,
+    OnCondition,
+    OnContextCondition,
     ReplyResult,
     StayTarget,
+    StringContextCondition,
+    StringLLMCondition,
     TerminateTarget,
     a_initiate_group_chat,
     a_run_group_chat,
 )
 from callboard.agents import TaskResult
-from callboard.groupchat import (
-    ContextExpression,
-    ContextVariables,
-    ConversableAgent,
-    ConversationMessage,
-    ExpressionContextCondition,
-    GroupChatTeam,
-    OnCondition,
-    OnContextCondition,
-    StringContextCondition,
-    StringLLMCondition,
-)
+from callboard.groupchat import ContextVariables, ConversableAgent, ConversationMessage, GroupChatTeam
 from callboard.memory.llm_messages import (
     FunctionCall,
     FunctionExecutionResultMessage,

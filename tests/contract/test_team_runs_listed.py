@@ -14,8 +14,8 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.steps import Take, Tape
 from callboard.teams import (
     RoundRobinGroupChat,
-    RunNotFoundError,
     RunSummary,
+    RunUnknownError,
     TeamClient,
     TeamRunError,
     find_run,
@@ -136,7 +136,7 @@ async def test_a_run_is_found_by_the_beginning_of_its_id(runtimes: Runtimes) -> 
         ("once", "2 begin like this"),
         ("ones", "Did you mean 'one'"),
     ):
-        with pytest.raises(RunNotFoundError, match=said):
+        with pytest.raises(RunUnknownError, match=said):
             await find_run(runtime, name)
 
 

@@ -19,11 +19,11 @@ from callboard.runtime.errors import MaxRuntimeError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import (
     RoundRobinGroupChat,
+    RunUnknownError,
     SelectorGroupChat,
     TeamBusyError,
     TeamClient,
     TeamRunError,
-    TeamRunUnknownError,
 )
 from callboard.teams.group_chat import host
 from callboard.teams.protocol import stream_of
@@ -97,7 +97,7 @@ async def test_the_same_run_id_in_two_conversations_is_two_runs(runtime: RedisAg
 async def test_a_run_that_never_was_can_not_be_followed(runtime: RedisAgentRuntime) -> None:
     team = a_team(runtime, name="team", max_turns=2)
     await host(team, runtime, "team")
-    with pytest.raises(TeamRunUnknownError, match="no run 'nobody'"):
+    with pytest.raises(RunUnknownError, match="no run 'nobody'"):
         await soon(anext(team.on(runtime).follow("nobody")))
 
 
@@ -107,7 +107,7 @@ async def test_a_run_whose_events_are_gone_can_not_be_read(runtime: RedisAgentRu
     client = team.on(runtime)
     await client.run(task="go", run_id="old")
     await runtime.delete_run(stream_of(AgentId("team", "default"), "old"))
-    with pytest.raises(TeamRunUnknownError):
+    with pytest.raises(RunUnknownError):
         await soon(client.run(task="go", run_id="old"))
     assert texts(await soon(client.run(task="next")))[0] == "next"
 

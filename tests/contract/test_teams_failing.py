@@ -17,10 +17,10 @@ from callboard.models.replay import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import (
     RoundRobinGroupChat,
+    RunUnknownError,
     SelectorGroupChat,
     TeamMemberError,
     TeamRunError,
-    TeamRunUnknownError,
     TeamStateError,
 )
 from callboard.teams.group_chat import host
@@ -121,14 +121,14 @@ async def test_a_run_that_the_server_lost_is_not_waited_for(
 ) -> None:
     """As after FLUSHALL, or when a replica takes over that never had it: the finding was that its caller waited for ever."""
     monkeypatch.setattr("callboard.teams.outcome.PATIENCE", 0.05)
-    monkeypatch.setattr("callboard.broker.redis.client.run_reader.BLOCK", 0.05)
+    monkeypatch.setattr("callboard.broker.redis.client.connection.BLOCK", 0.05)
     team = RoundRobinGroupChat([Gated("a"), Echo("b")], max_turns=2, name="team")
     await host(team, runtime, "team")
     running = asyncio.ensure_future(team.on(runtime).run(task="go", run_id="lost" if is_followed else None))
     await asyncio.wait_for(Gated.began["a"].wait(), PATIENCE)
     await runtime.control.reset(AgentId("team", "default"))
     Gated.gates["a"].set()
-    with pytest.raises(TeamRunUnknownError, match="a server that loses data loses runs"):
+    with pytest.raises(RunUnknownError, match="a server that loses data loses runs"):
         await asyncio.wait_for(running, PATIENCE)
 
 

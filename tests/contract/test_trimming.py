@@ -64,7 +64,7 @@ async def test_what_a_slower_group_has_not_read_stays(driver: ServerDriver) -> N
 
 async def test_what_is_held_parked_or_backing_off_stays_and_the_rest_goes(driver: ServerDriver) -> None:
     """One old entry that is still being handled must not keep everything after it."""
-    from callboard.broker.redis.client.lane import Done
+    from tests.helpers.commits import Done
 
     await driver.declare(topic("counter", "visits"))
     slow, worker = await driver.worker("counter"), await driver.worker("counter")

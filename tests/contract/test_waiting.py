@@ -10,10 +10,10 @@ import pytest
 from pydantic import BaseModel
 
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.views import AgentTypeView
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, posting, topic

@@ -12,9 +12,9 @@ import pytest
 
 from callboard.broker.errors import BrokerError, CommandError, FencedError
 from callboard.broker.redis.catalogue import CATALOGUE, OF_A_TYPE, OF_ONE_THING, KeyKind, kind_of
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import find, repair
+from tests.helpers.commits import Done
 from tests.helpers.server_driver import ANY, DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 COUNTERS, AUDITS = [f"c{n}" for n in range(5)], [f"d{n}" for n in range(5)]

@@ -279,13 +279,7 @@ def test_the_index_names_every_page(page: Path) -> None:
     assert page.name == "README.md" or f"]({page.name})" in index
 
 
-OF_THE_CODE = (
-    "architecture.md",
-    "life-of-a-message.md",
-)  # the index says that they are for those who read the code
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.name not in OF_THE_CODE], ids=_id)
+@pytest.mark.parametrize("page", PAGES[1:], ids=_id)
 def test_a_page_begins_with_whom_it_serves(page: Path) -> None:
     _, _, text = page.read_text("utf-8").partition("\n\n")
     assert text.startswith("For ")
@@ -304,6 +298,23 @@ def test_the_picture_of_the_code_has_every_room() -> None:
 
     assert rooms - named == set(), "not named"
     assert [name for name in named if not (ROOT / name).is_dir()] == [], "named and not there"
+
+
+FILE = re.compile(r"\bsee (?:`\w+` of )?(\w+\.(?:py|lua))\b|`((?:callboard|scripts|tests)/[\w/.]+)`")
+
+
+def test_files_that_are_named_are_there() -> None:
+    """In pages and in the source: a reader who follows a pointer that leads nowhere has lost the way."""
+    sources = [path for kind in ("*.py", "*.lua") for path in (ROOT / "callboard").rglob(kind)]
+    known = {path.name for path in sources}
+    lost = [
+        f"{page.relative_to(ROOT)} names {seen or path}"
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md", *sources]
+        for seen, path in FILE.findall(page.read_text("utf-8"))
+        if (seen and seen not in known) or (path and not (ROOT / path).exists())
+    ]
+
+    assert lost == []
 
 
 def _defined_in(file: Path) -> set[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from callboard.broker.envelope import Delivery
 from callboard.broker.mailbox import Turn
 from callboard.broker.outcome import Outcome, Release, RunWrite, Suspend
-from callboard.broker.redis.client.lane import Done, as_done
 from callboard.broker.redis.client.questions import Asked, Inquiry, Refusal
+from tests.helpers.commits import Done, as_done
 
 from .server_driver import DrivenWorker, ServerDriver, topic
 

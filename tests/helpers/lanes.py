@@ -18,9 +18,9 @@ from callboard.broker.errors import ConnectionLostError
 from callboard.broker.intake import PORTION
 from callboard.broker.mailbox import ConsumedType, Ending, Incarnation, Pull, Rung, Turn
 from callboard.broker.outcome import Outcome
-from callboard.broker.redis.client.lane import Done, as_done, is_sendable
 from callboard.broker.redis.client.wire import pack
 from callboard.broker.redis.library import Mark, marks_of
+from tests.helpers.commits import Done, as_done, is_sendable
 
 from .eventually import eventually
 from .fake_host import FakeHost, body_of

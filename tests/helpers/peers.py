@@ -24,12 +24,16 @@ class Client:
     async def command(self) -> Command | None:
         """The next command; None when the connection is closed."""
         while (command := self._parser.gets()) is False:
-            data = await self._reader.read(65536)
+            data = await self.read(65536)
             if not data:
                 return None
             self._parser.feed(data)
         assert isinstance(command, list)
         return command
+
+    async def read(self, most: int) -> bytes:
+        """Bytes as they come; none when the connection is closed."""
+        return await self._reader.read(most)
 
     async def say(self, data: bytes) -> None:
         self._writer.write(data)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from callboard.broker.envelope import Delivery
 from callboard.broker.errors import FencedError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.repair import Kind
+from tests.helpers.commits import Done
 
 from .server_driver import DrivenWorker, ServerDriver, plain, posting, topic
 

@@ -9,9 +9,10 @@ from typing import Any
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Delivery, Envelope, Posting
 from callboard.broker.mailbox import ConsumedType, Pull, Turn
-from callboard.broker.redis.client.lane import Done, WorkerLane
+from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 
 _ids = itertools.count(1)
 ANY = 1000  # entries that a worker accepts of what is handed over: more than a test has

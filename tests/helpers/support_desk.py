@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from callboard import App
-from callboard.ag2 import AgentTarget, DefaultPattern, ReplyResult, TerminateTarget
-from callboard.groupchat import (
+from callboard.ag2 import (
+    AgentTarget,
     ContextExpression,
-    ContextVariables,
-    ConversableAgent,
+    DefaultPattern,
     ExpressionContextCondition,
     OnContextCondition,
+    ReplyResult,
+    TerminateTarget,
 )
+from callboard.groupchat import ContextVariables, ConversableAgent
 from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.models.replay import Answer

@@ -13,17 +13,8 @@ import psutil
 import pytest
 
 from callboard.broker.errors import ServerUnavailableError
-from callboard.process.supervisor import (
-    WATCHED_PIPE,
-    Child,
-    Ending,
-    GaveUpError,
-    ProcessPlan,
-    RestartPolicy,
-    Supervisor,
-    UnfitError,
-)
-from callboard.process.worker import RECYCLED, UNFIT
+from callboard.process.supervisor import WATCHED_PIPE, Child, Ending, ProcessPlan, RestartPolicy, Supervisor
+from callboard.process.worker import RECYCLED, UNFIT, WorkerProcessError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import has_ended
 
@@ -140,7 +131,7 @@ async def test_a_process_that_recycles_itself_is_started_at_once_and_has_not_die
 async def test_a_process_that_dies_too_often_ends_all() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(IDLE, "good"), plan("raise SystemExit(3)", "bad")])
-    with pytest.raises(GaveUpError) as caught:
+    with pytest.raises(WorkerProcessError) as caught:
         await asyncio.wait_for(one.run(), 20)
     assert (
         str(caught.value)
@@ -152,7 +143,7 @@ async def test_a_process_that_dies_too_often_ends_all() -> None:
 async def test_a_process_that_would_end_so_again_is_not_started_again() -> None:
     recorder = Recorder()
     one = supervisor(recorder, [plan(IDLE, "good"), plan(f"raise SystemExit({UNFIT})", "bad")])
-    with pytest.raises(UnfitError, match="bad can't work here, its output says why"):
+    with pytest.raises(WorkerProcessError, match="bad can't work here, its output says why"):
         await asyncio.wait_for(one.run(), 20)
     assert one.running == 0
     assert not [notice for notice in recorder.notices if "starts again" in notice]

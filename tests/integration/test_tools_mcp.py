@@ -20,7 +20,7 @@ from callboard.tools import (
     StreamableHttpServerParams,
     ToolOverride,
 )
-from callboard.tools.errors import McpConnectionError
+from callboard.tools.errors import ToolConnectionError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT, Process, python
 from tests.helpers.schemas import parameters
@@ -175,7 +175,7 @@ async def test_a_server_that_can_not_be_reached(
     params: StdioServerParams | StreamableHttpServerParams,
 ) -> None:
     workbench = McpWorkbench(params, connect_timeout=CONNECT)
-    with pytest.raises(McpConnectionError, match="can't be reached") as caught:
+    with pytest.raises(ToolConnectionError, match="can't be reached") as caught:
         await workbench.list_tools()
     assert "secret" not in str(caught.value)
     result = await workbench.call_tool("add", {})
@@ -185,14 +185,14 @@ async def test_a_server_that_can_not_be_reached(
 
 async def test_a_server_that_never_answers() -> None:
     params = StdioServerParams(command=sys.executable, args=["-c", "import time; time.sleep(60)"])
-    with pytest.raises(McpConnectionError, match="no answer within 1 s"):
+    with pytest.raises(ToolConnectionError, match="no answer within 1 s"):
         await McpWorkbench(params, connect_timeout=1.0).start()
 
 
 async def test_a_server_that_dies_at_start_says_why() -> None:
     code = "import sys; print('x' * 9000, file=sys.stderr); sys.exit('no licence key in LICENCE')"
     params = StdioServerParams(command=sys.executable, args=["-c", code])
-    with pytest.raises(McpConnectionError) as caught:
+    with pytest.raises(ToolConnectionError) as caught:
         await McpWorkbench(params, connect_timeout=CONNECT).start()
     assert caught.value.exit_status == 1
     assert "its process ended with status 1; it said:\nxxx" in str(caught.value)
@@ -203,5 +203,5 @@ async def test_a_server_that_dies_at_start_says_why() -> None:
 async def test_a_server_that_does_not_answer_has_its_last_words_shown() -> None:
     code = "import sys, time; print('waiting for a database', file=sys.stderr, flush=True); time.sleep(600)"
     params = StdioServerParams(command=sys.executable, args=["-c", code])
-    with pytest.raises(McpConnectionError, match=r"(?s)no answer within 1 s.*waiting for a database"):
+    with pytest.raises(ToolConnectionError, match=r"(?s)no answer within 1 s.*waiting for a database"):
         await McpWorkbench(params, connect_timeout=1.0).start()

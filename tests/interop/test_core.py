@@ -41,7 +41,7 @@ from autogen_core.exceptions import (
 from pydantic import BaseModel
 
 import callboard
-from callboard.interop.errors import UnportableMessageError, UnportableSubscriptionError, UnsavableAgentError
+from callboard.errors import DeclarationError
 from tests.helpers.eventually import eventually
 
 
@@ -223,7 +223,7 @@ class Odd(TypeSubscription):
 
 async def test_subscriptions(runtime: Any) -> None:
     await Clerk.register(runtime, "clerk", Clerk)
-    with pytest.raises(UnportableSubscriptionError, match="Odd can't cross processes"):
+    with pytest.raises(DeclarationError, match="Odd can't cross processes"):
         await runtime.add_subscription(Odd("notes", "clerk"))
     by_prefix = TypePrefixSubscription("no", "clerk")
     await runtime.add_subscription(by_prefix)
@@ -231,7 +231,7 @@ async def test_subscriptions(runtime: Any) -> None:
         await runtime.add_subscription(TypePrefixSubscription("no", "clerk"))
     runtime.start()
     await runtime.publish_message(Note("a"), TopicId("notes", "ada"))
-    await eventually(lambda: runtime.bus.handled == 1)
+    await eventually(lambda: runtime.bus.runtime.handled == 1)
     await runtime.remove_subscription(by_prefix.id)
     await runtime.publish_message(Note("b"), TopicId("notes", "ada"))
     await runtime.stop_when_idle()
@@ -312,7 +312,7 @@ async def test_a_state_that_is_no_json_is_told(make_runtime: Callable[..., Any])
     runtime = make_runtime()
     await Closed.register(runtime, "clerk", Closed)
     runtime.start()
-    with pytest.raises(UnsavableAgentError, match="save_states=False"):
+    with pytest.raises(DeclarationError, match="save_states=False"):
         await runtime.send_message(Ask(text="x"), AgentId("clerk", "ada"))
     without = make_runtime(save_states=False)
     await Closed.register(without, "other", Closed)
@@ -323,8 +323,8 @@ async def test_a_state_that_is_no_json_is_told(make_runtime: Callable[..., Any])
 async def test_an_agent_of_another_process_is_not_accessible(make_runtime: Callable[..., Any]) -> None:
     first, second = make_runtime(), make_runtime()
     await Clerk.register(first, "clerk", Clerk)
-    await first.bus.open()
-    await second.bus.open()
+    await first.bus.runtime.open()
+    await second.bus.runtime.open()
     with pytest.raises(NotAccessibleError):
         await clerk_of(second)
 
@@ -335,7 +335,7 @@ async def test_a_token_is_cancelled_in_the_other_process_too(make_runtime: Calla
     await second.add_subscription(TypeSubscription("notes", "clerk"))
     first.start()
     second.start()
-    await second.bus.ready()
+    await second.bus.runtime.ready()
     token = CancellationToken()
     await first.publish_message(Note("a"), TopicId("notes", "ada"), cancellation_token=token)
     clerk = await clerk_of(second)
@@ -355,7 +355,7 @@ async def test_a_process_that_comes_later_hears_of_a_cancelled_token(
     first, second = make_runtime(), make_runtime()
     await Clerk.register(second, "clerk", Clerk)
     await second.add_subscription(TypeSubscription("notes", "clerk"))
-    await second.bus.open()
+    await second.bus.runtime.open()
     first.start()
     token = CancellationToken()
     await first.publish_message(Note("a"), TopicId("notes", "ada"), cancellation_token=token)
@@ -388,9 +388,9 @@ async def test_a_message_that_can_not_leave_is_told_at_once(runtime: Any) -> Non
 
     await Clerk.register(runtime, "clerk", Clerk)
     runtime.start()
-    with pytest.raises(UnportableMessageError, match="Plain"):
+    with pytest.raises(DeclarationError, match="Plain"):
         await runtime.send_message(Plain(), AgentId("clerk", "ada"))
-    with pytest.raises(UnportableMessageError, match="Plain"):
+    with pytest.raises(DeclarationError, match="Plain"):
         await runtime.publish_message(Plain(), DefaultTopicId())
 
 

@@ -88,21 +88,21 @@ async def test_a_killed_member_remembers_what_it_heard(url: str, namespace: str,
 
 
 async def test_a_member_that_is_not_there_is_named(url: str, namespace: str) -> None:
-    from callboard.interop.errors import UnknownMemberError
+    from callboard.errors import UnknownNameError
 
     team, shared = made(url, namespace)
-    with pytest.raises(UnknownMemberError, match=r"'bo'\. Did you mean 'bob'"):
+    with pytest.raises(UnknownNameError, match=r"'bo'\. Did you mean 'bob'"):
         shared.lead("bo")
     await team._runtime.close()
 
 
 async def test_a_team_that_has_run_can_not_be_shared(url: str, namespace: str) -> None:
+    from callboard.errors import MisuseError
     from callboard.interop.autogen import SharedTeam
-    from callboard.interop.errors import TeamInUseError
 
     team, shared = made(url, namespace, turns=1)
     shared.lead(*NAMES)
     await team.run(task="Begin.")
-    with pytest.raises(TeamInUseError):
+    with pytest.raises(MisuseError):
         SharedTeam(team, "other")
     await team._runtime.close()

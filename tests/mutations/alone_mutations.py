@@ -52,7 +52,7 @@ ALONE_MUTATIONS: Final = (
     Mutation(
         "a lone commit lets go of an agent with something behind it",
         "a commit is written alone where nothing is out of the ordinary",
-        when("ARGV[9] ~= '1'"),
+        when("ARGV.count ~= '1'"),
         (f"{ALONE}test_an_agent_that_another_worker_runs_does_not_come_with_a_bell{ON}",),
     ),
     Mutation(

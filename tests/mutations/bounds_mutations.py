@@ -163,7 +163,7 @@ BOUNDS_MUTATIONS: Final = (
     Mutation(
         "a worker that stood still before its bell is blamed for what it brought",
         "what a bell brought is not known to have been heard",
-        with_part(", 'brought', ARGV[2]", ""),
+        with_part(", 'brought', ARGV.number", ""),
         (f"{BELL_DEATHS}test_who_may_have_stood_still_since_before_its_bell_has_begun_nothing{ON}",),
         quick=False,
     ),

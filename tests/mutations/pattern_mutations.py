@@ -9,7 +9,7 @@ from .mutation import ON, Mutation
 
 PATTERNS = "contract/test_team_patterns.py::"
 ONCE = f"{PATTERNS}test_what_fails_in_the_middle_happens_once"
-UNIT = "unit/groupchat/"
+UNIT = "unit/ag2/"
 
 PATTERN_MUTATIONS: Final = (
     Mutation(
@@ -23,7 +23,7 @@ PATTERN_MUTATIONS: Final = (
         "what a function that decides has changed is forgotten with the attempt that called it",
         "what a function that decides has changed is changed when its record is read",
         removed,
-        (f"{ONCE}[{{backend}}-leading-turn ends]",),
+        (f"{ONCE}[{{backend}}-bus_run-turn ends]",),
         quick=False,
     ),
     Mutation(

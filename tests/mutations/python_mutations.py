@@ -674,7 +674,7 @@ PYTHON_MUTATIONS: Final = (
     Mutation(
         "a namespace that was given is deleted at the end",
         "a namespace that was given is never deleted",
-        becomes("self._temporary = True"),
+        becomes("is_temporary = True"),
         (f"{RUNTIME}test_a_namespace_that_was_named_is_used_and_stays[environment]",),
         quick=False,
     ),

@@ -29,7 +29,7 @@ from callboard import (
     rpc,
 )
 from callboard.core.protocol import UNKNOWN, response_of
-from callboard.errors import HandlerDeclarationError
+from callboard.errors import DeclarationError
 from tests.helpers.runtimes import Note
 
 CLERK = AgentId("clerk", "a")
@@ -177,7 +177,7 @@ async def _one_of_two(self: Any, message: HowMany | HowMuch, ctx: MessageContext
 def test_a_handler_that_answers_something_else_is_refused(
     decorator: Callable[[Any], Any], function: Callable[..., Any]
 ) -> None:
-    with pytest.raises(HandlerDeclarationError, match=r"a Request\[(Count|int)\]: return that"):
+    with pytest.raises(DeclarationError, match=r"a Request\[(Count|int)\]: return that"):
         decorator(function)
 
 
@@ -185,7 +185,7 @@ def test_a_closure_that_answers_something_else_is_refused() -> None:
     async def answer(agent: ClosureContext, message: HowMany, ctx: MessageContext) -> str:
         return ""
 
-    with pytest.raises(HandlerDeclarationError, match=r"it returns str, and HowMany is a Request\[Count\]"):
+    with pytest.raises(DeclarationError, match=r"it returns str, and HowMany is a Request\[Count\]"):
         App("app").closure("answer")(answer)
 
 
@@ -199,7 +199,7 @@ def test_a_response_that_is_defined_later_is_checked_when_the_agent_is_made() ->
 
     globals()["Sooner"] = Count
     try:
-        with pytest.raises(HandlerDeclarationError, match=r"Later is a Request\[Count\]"):
+        with pytest.raises(DeclarationError, match=r"Later is a Request\[Count\]"):
             Early()
     finally:
         del globals()["Sooner"]

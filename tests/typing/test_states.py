@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from callboard import BaseAgent, MessageContext, RoutedAgent, event
 from callboard.core.state import state_model
-from callboard.errors import AgentAttributeError, StateError
+from callboard.errors import MisuseError, StateError
 from tests.helpers.runtimes import Note
 
 
@@ -129,7 +129,7 @@ def test_the_state_is_that_of_its_class() -> None:
     assert agent.state == Counts(total=1)
     assert_type(Meters().current(), Counts)
     assert Meters().current() == Counts()
-    with pytest.raises(AgentAttributeError, match=r"RoutedAgent\[YourState\]"):
+    with pytest.raises(MisuseError, match=r"RoutedAgent\[YourState\]"):
         _ = RoutedAgent().state
 
 

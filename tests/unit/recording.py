@@ -13,7 +13,7 @@ from callboard import (
     MessageContext,
     TopicId,
 )
-from callboard.broker.errors import DuplicateSubscriptionError, UnknownSubscriptionError
+from callboard.broker.errors import SubscriptionError
 from callboard.broker.subscriptions import Subscription
 
 
@@ -92,7 +92,7 @@ class RecordingRuntime:
 
     async def add_subscription(self, subscription: Subscription) -> None:
         if subscription in self.subscriptions:
-            raise DuplicateSubscriptionError(repr(subscription))
+            raise SubscriptionError(repr(subscription))
         self.subscriptions.append(subscription)
 
     async def remove_subscription(self, id: str) -> None:
@@ -100,7 +100,7 @@ class RecordingRuntime:
             if subscription.id == id:
                 self.subscriptions.remove(subscription)
                 return
-        raise UnknownSubscriptionError(id)
+        raise SubscriptionError(id, "does not exist")
 
     def add_message_types(self, message_types: Iterable[type]) -> None:
         self.types.extend(message_types)

@@ -20,7 +20,7 @@ from callboard import (
     type_subscription,
 )
 from callboard.core.protocol import Agent, AgentRuntime
-from callboard.errors import AgentAttributeError, MisuseError
+from callboard.errors import MisuseError
 
 from .recording import RecordingRuntime, context
 
@@ -78,7 +78,7 @@ def test_the_description_must_be_a_string() -> None:
 def test_an_unbound_agent_has_no_id() -> None:
     with pytest.raises(AttributeError, match="This Echo belongs to no runtime yet"):
         Echo().id  # noqa: B018
-    with pytest.raises(AgentAttributeError):
+    with pytest.raises(MisuseError):
         Echo().runtime  # noqa: B018
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from callboard import RoutedAgent, event, rpc
 from callboard.core.handlers import HandlerSignature, classes_of
-from callboard.errors import HandlerDeclarationError
+from callboard.errors import DeclarationError
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]
@@ -141,7 +141,7 @@ def test_an_annotation_that_is_no_python_is_an_error() -> None:
     async def handle(self: Any, message: Visit, ctx: Any) -> None: ...
 
     handle.__annotations__["message"] = "1 +"
-    with pytest.raises(HandlerDeclarationError, match="its annotations can't be read"):
+    with pytest.raises(DeclarationError, match="its annotations can't be read"):
         event(handle)
 
 

@@ -26,13 +26,13 @@ from callboard import (
     rpc,
     type_subscription,
 )
-from callboard.broker.errors import InvalidIdError, MessageDeclarationError
+from callboard.broker.errors import InvalidIdError, SettingsError
 from callboard.core.subscriptions import subscription_factory
 from callboard.errors import (
-    AgentDeclarationError,
+    DeclarationError,
     DuplicateAgentTypeError,
     SettingValueError,
-    UnknownAgentTypeError,
+    UnknownNameError,
 )
 
 from .recording import RecordingRuntime
@@ -108,9 +108,7 @@ def test_a_type_can_be_declared_once() -> None:
 
 def test_an_unknown_type_is_told_with_the_nearest() -> None:
     app = App("a")
-    with pytest.raises(
-        UnknownAgentTypeError, match=r"There is no agent type 'countr'\. None are declared yet\."
-    ):
+    with pytest.raises(UnknownNameError, match=r"There is no agent type 'countr'\. None are declared yet\."):
         app["countr"]
     app.agent("counter")(Counter)
     with pytest.raises(LookupError, match="Did you mean 'counter'"):
@@ -141,7 +139,7 @@ def test_the_namespace_is_the_name_unless_something_else_is_said() -> None:
 
 @pytest.mark.parametrize("given", [Visit, 5, "Counter", len])
 def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
-    with pytest.raises(AgentDeclarationError, match="can't be agent type 'x': it is not a subclass of Agent"):
+    with pytest.raises(DeclarationError, match="can't be agent type 'x': it is not a subclass of Agent"):
         App("a").agent("x")(given)
     with pytest.raises(TypeError, match="not a subclass of Agent"):
         App("a").register("x", Counter, expected_class=given)
@@ -158,7 +156,7 @@ def test_an_agent_must_be_a_class_of_agents(given: Any) -> None:
     ],
 )
 def test_topics_must_be_topics(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(AgentDeclarationError, match=sentence):
+    with pytest.raises(DeclarationError, match=sentence):
         App("a").agent("x", **options)
 
 
@@ -166,7 +164,7 @@ def test_topics_must_be_topics(options: dict[str, Any], sentence: str) -> None:
 def test_a_decorator_without_a_name_says_how_to_write_it(decorator: str) -> None:
     decorate: Any = getattr(App("a"), decorator)
     with pytest.raises(
-        AgentDeclarationError, match=rf"write @app\.{decorator}\('app', topics=\[...\]\) above App"
+        DeclarationError, match=rf"write @app\.{decorator}\('app', topics=\[...\]\) above App"
     ):
         decorate(App)
 
@@ -174,7 +172,7 @@ def test_a_decorator_without_a_name_says_how_to_write_it(decorator: str) -> None
 @pytest.mark.parametrize("given", [App("b"), App, "desk"], ids=repr)
 def test_what_is_no_team_is_not_declared_as_one(given: Any) -> None:
     with pytest.raises(
-        AgentDeclarationError, match=r"is no team: give one, such as RoundRobinGroupChat\(\[agent\]"
+        DeclarationError, match=r"is no team: give one, such as RoundRobinGroupChat\(\[agent\]"
     ):
         App("a").team(given)
 
@@ -196,7 +194,7 @@ def test_a_topic_type_must_be_valid() -> None:
     ],
 )
 def test_settings_are_checked(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises((AgentDeclarationError, SettingValueError)) as raised:
+    with pytest.raises((DeclarationError, SettingValueError)) as raised:
         App("a").agent("x", **options)
     assert sentence in str(raised.value)
 
@@ -228,7 +226,7 @@ def test_subscriptions_that_need_waiting_are_refused() -> None:
 
     app = App("a")
     app.agent("counter")(subscription_factory(make)(type("Sub", (Counter,), {})))
-    with pytest.raises(AgentDeclarationError):
+    with pytest.raises(DeclarationError):
         app["counter"].subscriptions  # noqa: B018
 
 
@@ -267,7 +265,7 @@ async def test_agents_are_made_with_their_description() -> None:
 
 
 def test_a_class_that_needs_arguments_is_refused() -> None:
-    with pytest.raises(AgentDeclarationError, match="Demanding needs the arguments path, limit") as raised:
+    with pytest.raises(DeclarationError, match="Demanding needs the arguments path, limit") as raised:
         App("a").agent("x")(Demanding)
     assert "register('x', lambda: Demanding(...), expected_class=Demanding)" in str(raised.value)
 
@@ -343,7 +341,7 @@ def test_message_types_are_listed_by_wire_name() -> None:
 def test_two_classes_of_one_name_are_refused() -> None:
     app = App("a")
     app.messages(Visit, type("Visit", (BaseModel,), {"__module__": "elsewhere"}))
-    with pytest.raises(MessageDeclarationError):
+    with pytest.raises(SettingsError, match="has that name"):
         app.message_types()
 
 

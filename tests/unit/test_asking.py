@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from callboard.core.people import Question, ask_person, asking_by
-from callboard.errors import NobodyAnswersError
+from callboard.errors import CannotAskError
 
 HOW_MANY = Question(text="How many?", name="how many", answer_type=int)
 
@@ -29,5 +29,5 @@ async def test_what_is_no_answer_is_refused() -> None:
 
 
 async def test_where_nobody_can_be_asked_the_error_says_what_to_do() -> None:
-    with pytest.raises(NobodyAnswersError, match=r"How many\? .*on_input="):
+    with pytest.raises(CannotAskError, match=r"How many\? .*on_input="):
         await ask_person(HOW_MANY, None)

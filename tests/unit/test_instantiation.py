@@ -1,7 +1,7 @@
 import pytest
 
 from callboard import AgentId, AgentInstantiationContext, AgentType, SubscriptionInstantiationContext
-from callboard.errors import MisuseError, OutsideContextError
+from callboard.errors import MisuseError
 
 from .recording import RecordingRuntime
 
@@ -19,7 +19,7 @@ def test_a_factory_learns_which_agent_it_makes() -> None:
 def test_outside_of_a_factory_there_is_nothing_to_learn() -> None:
     with pytest.raises(RuntimeError, match=r"AgentInstantiationContext\.current_runtime\(\)"):
         AgentInstantiationContext.current_runtime()
-    with pytest.raises(OutsideContextError, match=r"AgentInstantiationContext\.current_agent_id\(\)"):
+    with pytest.raises(MisuseError, match=r"AgentInstantiationContext\.current_agent_id\(\)"):
         AgentInstantiationContext.current_agent_id()
 
 

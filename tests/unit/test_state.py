@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validat
 
 from callboard import BaseAgent, MessageContext
 from callboard.core.state import dump_state, restore_state, state_model
-from callboard.errors import AgentAttributeError, StateError
+from callboard.errors import MisuseError, StateError
 
 
 class Silent(BaseAgent):
@@ -70,7 +70,7 @@ def test_without_a_state_there_is_none() -> None:
     with pytest.raises(AttributeError, match="Silent declares no state: give it a"):
         Silent().state  # noqa: B018
     assert not hasattr(Silent(), "state")
-    assert issubclass(AgentAttributeError, AttributeError)
+    assert issubclass(MisuseError, AttributeError)
     assert dump_state(Silent()) is None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callboard.errors import StepError
+from callboard.errors import DeclarationError
 
 from .recording import context
 
@@ -26,16 +26,18 @@ async def test_what_is_given_wrong_is_said_with_what_to_write(recorder: Any) -> 
     ctx = context()
     ctx.recorder = recorder
     once: Any = ctx.once
-    with pytest.raises(StepError, match="its name, a text, comes first"):
+    with pytest.raises(DeclarationError, match="its name, a text, comes first"):
         await once(pay, 250)
-    with pytest.raises(StepError, match=r"apart, .*: await ctx\.once\('charge', pay, \.\.\.\)"):
+    with pytest.raises(DeclarationError, match=r"apart, .*: await ctx\.once\('charge', pay, \.\.\.\)"):
         await once("charge", pay(250))
-    with pytest.raises(StepError, match="a int is no function"):
+    with pytest.raises(DeclarationError, match="a int is no function"):
         await once("charge", 250)
 
 
 async def test_a_function_that_is_not_async_may_run_in_a_thread() -> None:
     once: Any = context().once
-    with pytest.raises(StepError, match=r"has to be async; .* await ctx\.once\('charge', asyncio\.to_thread"):
+    with pytest.raises(
+        DeclarationError, match=r"has to be async; .* await ctx\.once\('charge', asyncio\.to_thread"
+    ):
         await once("charge", abs, 250)
     assert await once("charge", asyncio.to_thread, abs, -250) == 250

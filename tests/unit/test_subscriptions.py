@@ -20,7 +20,7 @@ from callboard import (
     type_subscription,
 )
 from callboard.core.subscriptions import bind_subscriptions, bind_subscriptions_now, subscription_factory
-from callboard.errors import AgentDeclarationError
+from callboard.errors import DeclarationError
 
 
 class Agent(BaseAgent):
@@ -90,9 +90,7 @@ async def test_subscriptions_may_be_made_asynchronously() -> None:
     assert await bind_subscriptions(Later.class_subscriptions(), AgentType("x")) == [
         TypeSubscription("default", "x")
     ]
-    with pytest.raises(
-        AgentDeclarationError, match="Agent type 'x' makes its class subscriptions asynchronously"
-    ):
+    with pytest.raises(DeclarationError, match="Agent type 'x' makes its class subscriptions asynchronously"):
         bind_subscriptions_now(Later.class_subscriptions(), AgentType("x"))
 
 

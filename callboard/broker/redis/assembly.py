@@ -10,16 +10,22 @@ import re
 from collections.abc import Mapping, Sequence
 
 
-def assemble(shared: Sequence[str], operations: Sequence[Sequence[str]], given: Mapping[str, str]) -> str:
+def assemble(
+    shared: Sequence[str],
+    operations: Sequence[tuple[Sequence[str], Mapping[str, str]]],
+    given: Mapping[str, str],
+) -> str:
     """Puts files together: what is shared, then a block for each operation.
 
     Args:
         shared: files that all operations use; each may use those before it.
-        operations: the files of each.
+        operations: the files of each, and values of names that stand for a value in these.
         given: values of names that stand for a value in every file and are defined in none.
     """
     common, values = _with_constants(shared, given)
-    blocks = "\n".join(f"do\n{_in_rooms(_with_constants(files, values)[0])}\nend" for files in operations)
+    blocks = "\n".join(
+        f"do\n{_in_rooms(_with_constants(files, {**values, **own})[0])}\nend" for files, own in operations
+    )
     return _in_rooms(common, blocks)
 
 
@@ -89,12 +95,21 @@ def take_constants(text: str) -> tuple[str, dict[str, str]]:
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """A text in Lua with values in the place of names. What is in quotes, a comment or a field stays as it is."""
-    return _WORD_OR_TEXT.sub(lambda found: values.get(found[0], found[0]), text)
+    """A text in Lua with values in the place of names. What is in quotes, a comment or a field stays as it is.
+
+    Raises:
+        KeyError: it names an argument, `ARGV.<name>`, that its function does not have.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        return values[found[0]] if found[0].startswith(ARGUMENT) else values.get(found[0], found[0])
+
+    return _WORD_OR_TEXT.sub(value, text)
 
 
+ARGUMENT = "ARGV."
 _LITERAL = r"-?\d+|'[^'\n]*'"
 _CONSTANT = re.compile(
     rf"^local ([A-Z_]+(?:, [A-Z_]+)*) = ((?:{_LITERAL})(?:, (?:{_LITERAL}))*)(?: --.*)?$", re.MULTILINE
 )
-_WORD_OR_TEXT = re.compile(r"""'[^'\n]*'|"[^"\n]*"|--.*|(?<![.\w])[A-Z_]+\b""")
+_WORD_OR_TEXT = re.compile(r"""'[^'\n]*'|"[^"\n]*"|--.*|(?<![.\w])(?:ARGV\.[a-z_]+|[A-Z_]+\b)""")

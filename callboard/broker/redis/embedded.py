@@ -37,6 +37,7 @@ from callboard.broker.errors import (
     ConnectionLostError,
     ServerNotFoundError,
     ServerUnavailableError,
+    SettingsError,
 )
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
@@ -86,10 +87,6 @@ class ServerStartError(BrokerError):
         return f"\nIts log, {self.directory / guard.LOG}, ends with:\n{self.log}" if self.log else ""
 
 
-class AbandonedError(Exception):
-    """The caller does not wait for the result any more; never seen outside `embedded.py`."""
-
-
 class StateDirectory:
     """One state directory, opened by one user.
 
@@ -128,7 +125,7 @@ class StateDirectory:
             self._fd = -1
 
     def abandon(self) -> None:
-        """Make every wait in another thread end with AbandonedError."""
+        """Make every wait in another thread end: its result is not waited for any more."""
         self._abandoned.set()
 
     def join(self) -> guard.Record:
@@ -322,7 +319,7 @@ class StateDirectory:
             if time.monotonic() > deadline:
                 raise ServerStartError(self.path, f"{complaint} after {timeout:g} s", self._log(begin))
             if self._abandoned.wait(POLL):
-                raise AbandonedError
+                raise RuntimeError("the start of the embedded server is not waited for any more")
 
 
 def _shut_down(record: guard.Record) -> None:
@@ -362,17 +359,6 @@ BINARY_NAMES = ("redis-server", "valkey-server")
 MAX_SOCKET_PATH = 103
 #: Bytes of log after which a new one is begun; one old one is kept.
 MAX_LOG = 1_048_576
-
-
-class UnsafeDirectoryError(BrokerError):
-    """A folder for sockets belongs to another user."""
-
-    template = (
-        "{directory} is not a folder that only you can enter: delete it, or run Callboard in a folder "
-        f"whose path is short enough for a socket (at most {MAX_SOCKET_PATH} bytes)"
-    )
-
-    directory: Path
 
 
 def find_binary(override: str | Path | None = None) -> Path:
@@ -444,7 +430,11 @@ def _private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise UnsafeDirectoryError(folder)
+        raise SettingsError(
+            f"{folder} is not a folder that only you can enter: delete it, or run Callboard in a folder whose path is short "
+            f"enough for a socket (at most {MAX_SOCKET_PATH} bytes)",
+            str(folder),
+        )
 
 
 def write_config(directory: Path, socket_file: Path) -> Path:

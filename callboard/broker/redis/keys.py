@@ -29,13 +29,14 @@ class Keys:
         return self.prefix + suffix
 
 
+TOPIC = "topic:"  # what the suffix of a topic's stream begins with
 CONTROL = "control"  # the suffix of the stream of orders to workers
 RUNS = "runs"  # the suffix of the list of runs
 
 
 def topic(topic_type: str) -> str:
     """The suffix of a topic's stream."""
-    return f"topic:{topic_type}"
+    return TOPIC + topic_type
 
 
 def inbox(agent_type: str) -> str:

@@ -6,10 +6,10 @@ replace each other's. The text is made for a server that lacks the library, whic
 what a worker does until its first message.
 
 A commit's mode is a text of marks, in the order in which they stand here; its arguments follow in the same order.
-`client/commits.py` writes it. `lua/turn/` reads it by the same names, for which the letters are put in when the library's
+`client/lane.py` writes it. `lua/turn/` reads it by the same names, for which the letters are put in when the library's
 text is made, so that there is no second list.
 
-Each version has a library of its own name, so that processes of two versions work side by side, and nobody can tell who is
+Each version has a library of its own name, so that processes of two versions work side by side, and none can tell if it is
 the last. A process that may load functions loads its own again where it is missing.
 """
 
@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from callboard.broker.envelope import MOST_HEAD, MOST_SENDER
 from callboard.broker.ids import MOST_NAME
+
+from .arguments import argument_constants, record_constants
 
 SHARED = (
     "call",
@@ -107,11 +109,11 @@ OPERATIONS = (
 )
 
 LIMITS = {"MOST_NAME": str(MOST_NAME), "MOST_SENDER": str(MOST_SENDER), "MOST_HEAD": str(MOST_HEAD)}
-"""What publishers are refused, in bytes; entries may be added by others."""
+"""Largest names and heads that publishers may send, in bytes; entries may be added by others."""
 
 
 MAKERS: Final = ("assembly.py",)
-"""What makes the text of the files: another version of it makes another text of the same files."""
+"""Modules that make the text of the files: another version of one makes another text of the same files."""
 
 _HERE: Final = Path(__file__).parent
 
@@ -129,11 +131,12 @@ class Library:
             name: (_HERE / "lua" / f"{name}.lua").read_bytes()
             for name in (*_shared(), *(name for operation in OPERATIONS for name in _parts(operation)))
         }
-        self._given = {**LIMITS, **{mark.name: f"'{mark}'" for mark in Mark}}
+        self._given = {**LIMITS, **record_constants(), **{mark.name: f"'{mark}'" for mark in Mark}}
+        self._arguments = {operation: argument_constants(operation) for operation in OPERATIONS}
         self.name: Final = f"callboard_{self._digest()[:12]}"
 
     def _digest(self) -> str:
-        digest = hashlib.sha256(repr((list(self._files), self._given)).encode())
+        digest = hashlib.sha256(repr((list(self._files), self._given, self._arguments)).encode())
         for source in (*self._files.values(), *((_HERE / name).read_bytes() for name in MAKERS)):
             digest.update(len(source).to_bytes(8, "big"))
             digest.update(source)
@@ -145,7 +148,10 @@ class Library:
         from .assembly import assemble
 
         texts = {name: file.decode() for name, file in self._files.items()}
-        operations = [[texts[part] for part in _parts(operation)] for operation in OPERATIONS]
+        operations = [
+            ([texts[part] for part in _parts(operation)], self._arguments[operation])
+            for operation in OPERATIONS
+        ]
         body = assemble([texts[name] for name in _shared()], operations, self._given)
         return f"#!lua name={self.name}\nlocal LIBRARY = '{self.name}'\n{body}\n"
 

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 def add_commands(app: typer.Typer, commands: Mapping[str, str] = COMMANDS, package: str = __name__) -> None:
-    """Adds commands and groups to an app.
+    """Add commands and groups to an app.
 
     Args:
         app: The command line.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,45 +20,52 @@ from callboard.cli.team_conversation import TeamTask, ask_team, check_is_no_team
 
 if TYPE_CHECKING:
     from callboard.app import App
+    from callboard.broker import AgentId
     from callboard.core.cancellation import CancellationToken
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
+Recipient = Annotated[
+    str, typer.Argument(metavar="TYPE/KEY", help="The agent, such as counter/default; or the name of a team.")
+]
+Message = Annotated[
+    str,
+    typer.Argument(
+        metavar="MESSAGE", help="The message class, such as HowMany; for a team, the task as a text."
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DURATION",
+        parser=positive_duration,
+        help="How long to wait. Default: request_timeout, 30 s.",
+    ),
+]
+Conversation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID", help="With a team: the conversation to go on with, or to begin. Default: a new one."
+    ),
+]
+WhenBusy = Annotated[
+    str,
+    typer.Option(
+        metavar="WHAT",
+        help="With a team whose conversation has a run under way: reject, enqueue or interrupt.",
+    ),
+]
+
+
 def ask(
     target: Target,
-    recipient: Annotated[
-        str,
-        typer.Argument(metavar="TYPE/KEY", help="The agent, such as counter/default; or the name of a team."),
-    ],
-    message_type: Annotated[
-        str,
-        typer.Argument(
-            metavar="MESSAGE", help="The message class, such as HowMany; for a team, the task as a text."
-        ),
-    ],
+    recipient: Recipient,
+    message_type: Message,
     fields: Fields = None,
     body: Body = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="DURATION",
-            parser=positive_duration,
-            help="How long to wait. Default: request_timeout, 30 s.",
-        ),
-    ] = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID", help="With a team: the conversation to go on with, or to begin. Default: a new one."
-        ),
-    ] = None,
-    if_busy: Annotated[
-        str,
-        typer.Option(
-            metavar="WHAT",
-            help="With a team whose conversation has a run under way: reject, enqueue or interrupt.",
-        ),
-    ] = "reject",
+    timeout: Timeout = None,
+    conversation: Conversation = None,
+    if_busy: WhenBusy = "reject",
     as_json: AsJson = False,
     url: Url = None,
     namespace: Namespace = None,
@@ -72,14 +80,12 @@ def ask(
 
     Exit codes: 0 a reply, 1 the handler failed, 2 wrong use, 3 no server, 4 no reply in time, 130 interrupted.
     """
-    from callboard.broker import AgentId
-    from callboard.core.cancellation import CancellationToken
     from callboard.process.loader import load_app
-    from callboard.process.printer import unhindered
 
     if body is not None and fields:
         bad_use("give the fields or --body, not both")
     app = load_app(target)
+    asking = AskCommand(app, target, url, namespace)
     if recipient in app.teams:
         if fields or body is not None or timeout is not None:
             bad_use(
@@ -87,48 +93,114 @@ def ask(
                 "without fields, --body and --timeout"
             )
         key = uuid.uuid4().hex[:12] if conversation is None else conversation
-        asked = TeamTask(recipient, key, message_type, what_if_busy(if_busy), as_json)
-        _ask_team(app, target, asked, url, namespace)
+        asking.team(TeamTask(recipient, key, message_type, what_if_busy(if_busy), as_json))
         return
-    agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
-    check_types(app, [agent_id.type])
-    check_is_no_team(agent_id, message_type, app)
+    agent_id = _agent_of(app, recipient, message_type)
     if conversation is not None or if_busy != "reject":
         bad_use(f"{recipient} is no team: --conversation and --if-busy are for teams")
 
-    async def work() -> Any:
-        token = CancellationToken()
-        with interruptible(_call_off(token)):
-            async with publisher(app, url, namespace) as runtime:
-                form = MessageForm(runtime.registry, message_type)
-                message = form.from_json(body) if body is not None else form.from_fields(fields or [])
-                await _say_what_is_missing(runtime, target, agent_id.type)
-                asking = runtime.send_message(message, agent_id, cancellation_token=token, timeout=timeout)
-                return await _reply(asking, recipient)
+    def read(form: MessageForm) -> Any:
+        return form.from_json(body) if body is not None else form.from_fields(fields or [])
 
-    with unhindered():
-        reply = _run(work())
+    reply = asking.agent(agent_id, recipient, message_type, read, timeout)
     if as_json:
         print_json(reply, indent=None)
     else:
         say(shown(reply))
 
 
-def _ask_team(app: App, target: str, asked: TeamTask, url: str | None, namespace: str | None) -> None:
-    from callboard.core.cancellation import CancellationToken
-    from callboard.process.printer import unhindered
+def _agent_of(app: App, recipient: str, message_type: str) -> AgentId:
+    from callboard.broker import AgentId
 
-    async def work() -> None:
-        token = CancellationToken()
-        with interruptible(_call_off(token)):
-            async with publisher(app, url, namespace) as runtime:
-                for agent_type in types_of(app, asked.team):
-                    if await _say_what_is_missing(runtime, target, agent_type):
-                        break
-                await ask_team(runtime, asked, token)
+    agent_id = AgentId.from_str(recipient if "/" in recipient else f"{recipient}/default")
+    check_types(app, [agent_id.type])
+    check_is_no_team(agent_id, message_type, app)
+    return agent_id
 
-    with unhindered():
-        _run(work())
+
+@dataclass(frozen=True, slots=True)
+class AskCommand:
+    """Requests of this command to an app's agents and teams.
+
+    Attributes:
+        app: The app.
+        target: Its name, as it was given.
+        url: Of the server.
+        namespace: Instead of the app's.
+    """
+
+    app: App
+    target: str
+    url: str | None
+    namespace: str | None
+
+    def agent(
+        self,
+        agent_id: AgentId,
+        name: str,
+        message_type: str,
+        read: Callable[[MessageForm], Any],
+        timeout: float | None,
+    ) -> Any:
+        """The reply of an agent.
+
+        Args:
+            agent_id: The agent.
+            name: As it was given.
+            message_type: The class of the message.
+            read: Makes the message.
+            timeout: Seconds; None: as the settings say.
+        """
+
+        async def work(runtime: RedisAgentRuntime, token: CancellationToken) -> Any:
+            message = read(MessageForm(runtime.registry, message_type))
+            await self._say_what_is_missing(runtime, agent_id.type)
+            asking = runtime.send_message(message, agent_id, cancellation_token=token, timeout=timeout)
+            return await _reply(asking, name)
+
+        return self._run(work)
+
+    def team(self, asked: TeamTask) -> None:
+        """Give a team a task, and show its conversation."""
+
+        async def work(runtime: RedisAgentRuntime, token: CancellationToken) -> None:
+            for agent_type in types_of(self.app, asked.team):
+                if await self._say_what_is_missing(runtime, agent_type):
+                    break
+            await ask_team(runtime, asked, token)
+
+        self._run(work)
+
+    def _run(self, work: Callable[[RedisAgentRuntime, CancellationToken], Awaitable[Any]]) -> Any:
+        """Do work that the first Ctrl-C cancels and the second one ends."""
+        from callboard.core.cancellation import CancellationToken
+        from callboard.process.printer import unhindered
+
+        async def cancellable() -> Any:
+            token = CancellationToken()
+            with interruptible(_call_off(token)):
+                async with publisher(self.app, self.url, self.namespace) as runtime:
+                    return await work(runtime, token)
+
+        with unhindered():
+            try:
+                return run(cancellable())
+            except asyncio.CancelledError:
+                raise CommandFailed("the request was cancelled", INTERRUPTED) from None
+
+    async def _say_what_is_missing(self, runtime: RedisAgentRuntime, agent_type: str) -> bool:
+        """Say why there may be no answer: no worker runs the type."""
+        from callboard.broker.errors import CommandError
+        from callboard.broker.redis.operations.inspect import has_worker
+
+        with contextlib.suppress(CommandError):  # a publisher may not look at workers
+            if not await has_worker(runtime.transport, agent_type):
+                hint(
+                    f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {self.target}`, "
+                    f"or `callboard worker {self.target} --type {agent_type}`"
+                )
+                return True
+        return False
 
 
 def _call_off(token: CancellationToken) -> Callable[[], None]:
@@ -141,28 +213,6 @@ def _call_off(token: CancellationToken) -> Callable[[], None]:
             task.cancel()  # it may be connecting still
 
     return call_off
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    try:
-        return run(work)
-    except asyncio.CancelledError:
-        raise CommandFailed("the request was cancelled", INTERRUPTED) from None
-
-
-async def _say_what_is_missing(runtime: RedisAgentRuntime, target: str, agent_type: str) -> bool:
-    """Says why there may be no answer: no worker runs the type."""
-    from callboard.broker.errors import CommandError
-    from callboard.broker.redis.operations.inspect import has_worker
-
-    with contextlib.suppress(CommandError):  # a publisher may not look at workers
-        if not await has_worker(runtime.transport, agent_type):
-            hint(
-                f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {target}`, "
-                f"or `callboard worker {target} --type {agent_type}`"
-            )
-            return True
-    return False
 
 
 async def _reply(asking: Any, recipient: str) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import AsJson, Namespace, Url, command, split_names
-from callboard.cli.output import print_json, say, say_facts, say_table, to_json
+from callboard.cli.output import clock, print_json, say, say_facts, say_table, to_json
 from callboard.cli.sessions import check_type, operator, run, seen
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _split(name: str, otherwise: str = "") -> tuple[str, str]:
 
 
 async def _check_type(transport: RedisTransport, agent_type: str) -> None:
-    """Refuses a type that is not declared and has no letters."""
+    """Refuse a type that is not declared and has no letters."""
     from callboard.broker.redis.operations.deadletters import has_letters
 
     if not await has_letters(transport, agent_type):
@@ -248,9 +248,7 @@ def _first_line(text: str) -> str:
 
 
 def _when(ms: int) -> str:
-    if not ms:
-        return "-"
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return clock(datetime.fromtimestamp(ms / 1000, UTC)) if ms else "-"
 
 
 def _show(letter: DeadLetterRecord) -> None:

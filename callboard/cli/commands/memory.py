@@ -61,12 +61,13 @@ class MemoryLocation:
 
     @contextlib.asynccontextmanager
     async def opened(
-        self, *, makes: bool = False, quick: bool = True
+        self, *, makes: bool = False, embeds: bool = False, quick: bool = True
     ) -> AsyncIterator[ChromaDBVectorMemory | MemoryServiceClient]:
         """The memory, until the end of the block.
 
         Args:
             makes: The folder is made if it does not exist.
+            embeds: Texts are embedded. Only then is there a model: it may not be installed.
             quick: Only few texts are embedded, so a model that starts fast is better than one that runs fast.
         """
         if self.target is not None:
@@ -76,7 +77,8 @@ class MemoryLocation:
         from callboard.memory.chroma import ChromaDBVectorMemory
 
         self._check(makes)
-        memory = ChromaDBVectorMemory(self._config(), LazyEmbedder(self.model, quick))
+        embedder = embedder_of(self.model, quick=quick) if embeds else None
+        memory = ChromaDBVectorMemory(self._config(), embedder)
         try:
             yield memory
         finally:
@@ -102,7 +104,8 @@ class MemoryLocation:
 
         model = self.model or (HASHING if (stats.model or "").startswith(HASHING) else None)
         config = replace(self._config(), collection_name=stats.collection)
-        return ChromaDBVectorMemory(config, LazyEmbedder(model, quick=False))
+        # None: that of the process, when it is needed; it may not be installed.
+        return ChromaDBVectorMemory(config, None if model is None else embedder_of(model, quick=False))
 
     async def _verified_by_service(self, found: list[MemoryStats], repair: bool) -> list[MemoryCheck]:
         namespace = self.namespace_in_force
@@ -165,31 +168,6 @@ class MemoryLocation:
         return PersistentChromaDBVectorMemoryConfig(
             persistence_path=self._folder, namespace=namespace, agent=self.agent
         )
-
-
-class LazyEmbedder:
-    """Chooses the model when it is needed: most commands need none, and it may not be installed."""
-
-    def __init__(self, model: str | None, quick: bool) -> None:
-        self._model = model
-        self._quick = quick
-        self._chosen: Embedder | None = None
-
-    async def load(self) -> Any:
-        return await self._embedder().load()
-
-    async def embed(self, texts: Any) -> Any:
-        return await self._embedder().embed(texts)
-
-    async def limit(self) -> TextLimit | None:
-        from callboard.memory.embedders import limit_of
-
-        return await limit_of(self._embedder())
-
-    def _embedder(self) -> Embedder:
-        if self._chosen is None:
-            self._chosen = embedder_of(self._model, quick=self._quick)
-        return self._chosen
 
 
 def embedder_of(model: str | None, *, quick: bool) -> Embedder:
@@ -328,7 +306,7 @@ async def _import_all(location: MemoryLocation, documents: list[tuple[str, list[
 
     added = removed = done = 0
     total = sum(len(chunks) for _, chunks in documents)
-    async with location.opened(makes=True, quick=total <= 50) as memory:
+    async with location.opened(makes=True, embeds=True, quick=total <= 50) as memory:
         with progress("importing", total) as advance:
             try:
                 for name, chunks in documents:
@@ -375,7 +353,7 @@ def query(
     conditions = parse_fields(where or [])
 
     async def work() -> Any:
-        async with location.opened() as memory:
+        async with location.opened(embeds=True) as memory:
             return await memory.query(text, k=k, score_threshold=threshold, where=conditions or None)
 
     results = run(work()).results

@@ -8,11 +8,11 @@ import typer
 
 from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import Namespace, Url, split_names
-from callboard.cli.output import say
+from callboard.cli.output import say, say_paused, say_resumed
 from callboard.cli.sessions import check_topic, check_type, control_of, operator, run
 
 if TYPE_CHECKING:
-    from callboard.broker.redis.client.transport import RedisTransport
+    from callboard.broker import AgentId
 
 
 Names = Annotated[
@@ -53,7 +53,21 @@ def pause(
     """
     if now and topic:
         bad_use("--now is for agents: give it without --topic")
-    _act(names or [], topic or [], url, namespace, is_pause=True, now=now)
+    target, agents, topics = _paused_or_resumed(names, topic)
+
+    async def work() -> None:
+        async with operator(target, url, namespace) as transport:
+            for name in agents:  # before anything is paused
+                await check_type(transport, name.partition("/")[0])
+            for name in topics:
+                await check_topic(transport, name)
+            control = control_of(transport)
+            for name in agents:
+                say_paused(name, await control.pause(_agent(name), now=now))
+            for name in topics:
+                say_paused(f"topic {name}", await control.pause_topic(name))
+
+    run(work())
 
 
 def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
@@ -64,65 +78,39 @@ def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace
       callboard resume counting:app counter
       callboard resume counting:app counter/ada --topic visits
     """
-    _act(names or [], topic or [], url, namespace, is_pause=False)
-
-
-def _act(
-    names: list[str],
-    topics: list[str],
-    url: str | None,
-    namespace: str | None,
-    *,
-    is_pause: bool,
-    now: bool = False,
-) -> None:
-    target, agents = split_names(names)
-    if not agents and not topics:
-        bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
+    target, agents, topics = _paused_or_resumed(names, topic)
 
     async def work() -> None:
         async with operator(target, url, namespace) as transport:
-            if is_pause:
-                await _check(transport, agents, topics)
+            control = control_of(transport)
             for name in agents:
-                _tell(name, await _agent(transport, name, is_pause, now), is_pause)
-            for topic in topics:
-                _tell(f"topic {topic}", await _topic(transport, topic, is_pause), is_pause)
+                changed = await control.resume(_agent(name))
+                if not changed:  # what was paused may be declared no more, and goes on all the same
+                    await check_type(transport, name.partition("/")[0])
+                say_resumed(name, changed)
+            for name in topics:
+                changed = await control.resume_topic(name)
+                if not changed:
+                    await check_topic(transport, name)
+                say_resumed(f"topic {name}", changed)
 
     run(work())
 
 
-async def _check(transport: RedisTransport, agents: list[str], topics: list[str]) -> None:
-    """Refuses what does not exist, before anything is paused."""
-    for name in agents:
-        await check_type(transport, name.partition("/")[0])
-    for topic in topics:
-        await check_topic(transport, topic)
+def _paused_or_resumed(
+    names: list[str] | None, topics: list[str] | None
+) -> tuple[str | None, list[str], list[str]]:
+    """The app that an order names, the agents and the topics."""
+    target, agents = split_names(names or [])
+    if not agents and not topics:
+        bad_use("say what: an agent type, an agent as TYPE/KEY, or --topic TOPIC")
+    return target, agents, topics or []
 
 
-async def _agent(transport: RedisTransport, name: str, is_pause: bool, now: bool) -> bool:
+def _agent(name: str) -> AgentId | str:
     from callboard.broker import AgentId
 
-    control, what = control_of(transport), AgentId.from_str(name) if "/" in name else name
-    changed = await (control.pause(what, now=now) if is_pause else control.resume(what))
-    if not changed:
-        await check_type(transport, name.partition("/")[0])
-    return changed
-
-
-async def _topic(transport: RedisTransport, topic: str, is_pause: bool) -> bool:
-    control = control_of(transport)
-    changed = await (control.pause_topic if is_pause else control.resume_topic)(topic)
-    if not changed:
-        await check_topic(transport, topic)
-    return changed
-
-
-def _tell(name: str, changed: bool, is_pause: bool) -> None:
-    if is_pause:
-        say(f"{name} is paused" if changed else f"{name} was paused already")
-    else:
-        say(f"{name} goes on" if changed else f"{name} was not paused")
+    return AgentId.from_str(name) if "/" in name else name
 
 
 def reset(

@@ -53,7 +53,7 @@ MessageId = Annotated[
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Publish nothing, and exit with 5, where nobody would handle it.")
+    bool, typer.Option("--strict", help="Publish nothing, and exit with 5, where no agent would handle it.")
 ]
 
 
@@ -78,7 +78,7 @@ class PublishTo:
     message_id: str | None
 
     async def send(self, runtime: RedisAgentRuntime, message: Any, line: int | None = None) -> None:
-        """Publishes one message."""
+        """Publish one message."""
         from callboard.broker import TopicId
 
         name = self.message_id if self.message_id is None or line is None else f"{self.message_id}:{line}"
@@ -143,10 +143,10 @@ def publish(
 
 
 async def ask_who_hears(runtime: RedisAgentRuntime, form: MessageForm, topic: str, strict: bool) -> None:
-    """Says when nobody would hear the messages.
+    """Say when no agent type would hear the messages.
 
     Raises:
-        UnheardError: Nobody would, and that was forbidden.
+        UnheardError: None would, and that was forbidden.
     """
     from callboard.errors import UnheardError
 

@@ -1,7 +1,7 @@
 """`callboard runs`: the runs of teams. One function for each command, and a line at the end.
 
-A command takes a run as `RunNames` and finds it with `chosen`: see show.py for one that reads, cancel.py for one that gives
-an order.
+A command takes a run as `RunNames` and finds it with `chosen`: see `show` for one that reads, `cancel` for one that gives an
+order.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +27,18 @@ from callboard.cli.options import (
     split_names,
     unmarked,
 )
-from callboard.cli.output import duration, hint, print_json, say, say_facts, say_table, to_json
+from callboard.cli.output import (
+    clock,
+    duration,
+    hint,
+    print_json,
+    say,
+    say_facts,
+    say_paused,
+    say_resumed,
+    say_table,
+    to_json,
+)
 from callboard.cli.sessions import run, runs_at
 from callboard.cli.team_conversation import print_lines, user_name
 
@@ -57,7 +67,7 @@ async def chosen(
     Raises:
         CommandFailed: There is none or more than one of that name, or the command line names none.
     """
-    from callboard.teams import RunNotFoundError, find_run
+    from callboard.teams import RunUnknownError, find_run
 
     # The id of a run may look like module:app; alone it is no app.
     target, rest = (None, names) if len(names) == 1 else split_names(names)
@@ -68,17 +78,17 @@ async def chosen(
     async with runs_at(target, url, namespace) as runtime:
         try:
             run = await find_run(runtime, rest[0])
-        except RunNotFoundError as error:
+        except RunUnknownError as error:
             raise CommandFailed(f"{error} `callboard runs list` shows them all", FAILED) from error
         yield runtime, run
 
 
 @contextlib.asynccontextmanager
 async def leader(runtime: RedisAgentRuntime, run: RunSummary) -> AsyncIterator[TeamClient]:
-    """Gives orders to the manager of a run; what it refuses ends the command with its reason.
+    """The conversation of a run, for orders to its manager; one that it refuses ends the command with its reason.
 
     Raises:
-        CommandFailed: The run has ended, or nobody knows whose it is.
+        CommandFailed: The run has ended, or its team is not known.
     """
     from callboard.teams import TeamError
 
@@ -97,10 +107,10 @@ async def whose(runtime: RedisAgentRuntime, run: RunSummary, *, needs_worker: bo
     Args:
         runtime: Reaches it.
         run: The run.
-        needs_worker: Say so when nobody is there who could take an order.
+        needs_worker: Say so when no worker runs that could take an order.
 
     Raises:
-        CommandFailed: Nobody knows whose it is.
+        CommandFailed: Its team is not known.
     """
     from callboard.broker.redis.operations.inspect import has_worker
     from callboard.teams import TeamClient
@@ -170,15 +180,10 @@ def _run_row(one: RunSummary) -> tuple[object, ...]:
         one.team or None,
         one.conversation or None,
         one.state,
-        shown_time(one.began),
+        clock(one.began),
         duration((one.ended - one.began).total_seconds()) if one.ended else None,
         one.entries,
     )
-
-
-def shown_time(when: datetime) -> str:
-    """A time for people, by the clock of the place where they are."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 LONGEST = 400  # characters of the task and of the last message, for people
@@ -205,7 +210,7 @@ def show(names: RunNames, url: Url = None, namespace: Namespace = None, as_json:
 
 
 async def _told(runtime: RedisAgentRuntime, one: RunSummary) -> dict[str, Any]:
-    """What there is to say of a run."""
+    """A run as `show` tells of it."""
     from callboard.teams import TeamClient
     from callboard.teams.member import open_questions
     from callboard.teams.protocol import Shown
@@ -241,8 +246,8 @@ def _say(told: dict[str, Any]) -> None:
         "team": told["team"] or "-",
         "conversation": told["conversation"] or "-",
         "state": told["state"],
-        "began": shown_time(began),
-        "ended": f"{shown_time(ended)}, after {duration((ended - began).total_seconds())}" if ended else "-",
+        "began": clock(began),
+        "ended": f"{clock(ended)}, after {duration((ended - began).total_seconds())}" if ended else "-",
         "why": told["stop_reason"] or told["problem"] or "-",
         "task": _short(told["task"]),
         "turns": f"{told['turns']}: {_counted(told['speakers'])}" if told["turns"] else "0",
@@ -345,8 +350,8 @@ def answer(
       callboard runs answer shop:app orders.desk/customer-1 yes
       callboard runs answer --namespace shop 8d0f "no: ask for a receipt first" --by ada
 
-    Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to somebody
-    else, or this is no answer to it; 2 wrong use, 3 no server.
+    Exit codes: 0 answered, or shown; 1 there is no such question, it was answered before, has expired, was put to another
+    person, or this is no answer to it; 2 wrong use, 3 no server.
     """
     target, rest = split_names(unmarked(names))
     if len(rest) > 2:
@@ -367,7 +372,7 @@ def answer(
 
 
 async def _answer(runtime: RedisAgentRuntime, question: InputRequest, text: str, by: str) -> None:
-    from callboard.tools.approval import answer_of
+    from callboard.core.answers import answer_of
 
     value = answer_of(text, question.id, question.choices, question.schema, question.details)
     await runtime.inputs.answer(question.id, value, by=by)
@@ -411,8 +416,8 @@ def _question_row(question: InputRequest) -> tuple[object, ...]:
 
 
 def _show(question: InputRequest, as_json: bool) -> None:
+    from callboard.core.answers import how_to_answer
     from callboard.runtime.effects import id_in
-    from callboard.tools.approval import how_to_answer
 
     if as_json:
         print_json(question)
@@ -438,19 +443,18 @@ def _show(question: InputRequest, as_json: bool) -> None:
 
 
 def cancel(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
-    """Cancel a run. It ends now, whoever is speaking is stopped, and what was said is kept.
+    """Cancel a run. It ends now, who is speaking is stopped, and what was said is kept.
 
       callboard runs cancel poets:app 3f2a
 
     Exit codes: 0 cancelled, 1 it has ended already, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
-    async def work() -> None:
-        async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            await client.abort(one.run_id)
-            say(f"{one.run_id} is cancelled")
+    async def order(client: TeamClient, run_id: str) -> None:
+        await client.abort(run_id)
+        say(f"{run_id} is cancelled")
 
-    run(work())
+    _give(names, url, namespace, order)
 
 
 def pause(
@@ -464,7 +468,7 @@ def pause(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Pause a run: nobody begins to speak until `callboard runs resume`.
+    """Pause a run: none begins to speak until `callboard runs resume`.
 
     It stays paused when everything is restarted. With --now the turn under way is begun again afterwards; answers of
     models and results of tools that were recorded in it are not made again.
@@ -475,12 +479,10 @@ def pause(
     Exit codes: 0 paused, 1 it has ended, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
-    async def work() -> None:
-        async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            done = await client.pause(now=now, run_id=one.run_id)
-            say(f"{one.run_id} is paused" if done else f"{one.run_id} was paused already")
+    async def order(client: TeamClient, run_id: str) -> None:
+        say_paused(run_id, await client.pause(now=now, run_id=run_id))
 
-    run(work())
+    _give(names, url, namespace, order)
 
 
 def resume(names: RunNames, url: Url = None, namespace: Namespace = None) -> None:
@@ -491,10 +493,21 @@ def resume(names: RunNames, url: Url = None, namespace: Namespace = None) -> Non
     Exit codes: 0 it goes on, 1 it has ended, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
     """
 
+    async def order(client: TeamClient, run_id: str) -> None:
+        say_resumed(run_id, await client.resume(run_id=run_id))
+
+    _give(names, url, namespace, order)
+
+
+def _give(
+    names: list[str],
+    url: str | None,
+    namespace: str | None,
+    order: Callable[[TeamClient, str], Awaitable[None]],
+) -> None:
     async def work() -> None:
         async with chosen(names, url, namespace) as (runtime, one), leader(runtime, one) as client:
-            done = await client.resume(run_id=one.run_id)
-            say(f"{one.run_id} goes on" if done else f"{one.run_id} was not paused")
+            await order(client, one.run_id)
 
     run(work())
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from callboard.cli.exits import FAILED, CommandFailed, bad_use
 from callboard.cli.options import AsJson, Namespace, OptionalTarget, Target, Url, command, split_names
-from callboard.cli.output import duration, print_json, say, say_table
+from callboard.cli.output import clock, duration, print_json, say, say_paused, say_resumed, say_table
 from callboard.cli.sessions import publisher, run, runs_at
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def _row(one: ScheduleStatus, now: int) -> tuple[object, ...]:
         one.to,
         _next(one, now),
         one.count,
-        None if one.sent is None else _time(one.sent),
+        None if one.sent is None else clock(one.sent),
         one.missed,
     )
 
@@ -62,11 +61,7 @@ def _next(one: ScheduleStatus, now: int) -> str:
         by = f" by {one.paused_by}" if one.paused_by else ""
         return f"paused{by}, {duration(max(0.0, now / 1000 - one.paused.timestamp()))} ago"
     late = now / 1000 - one.due.timestamp()
-    return f"{_time(one.due)}, late by {duration(late)}" if late > 1 else _time(one.due)
-
-
-def _time(when: datetime) -> str:
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return f"{clock(one.due)}, late by {duration(late)}" if late > 1 else clock(one.due)
 
 
 Names = Annotated[
@@ -89,8 +84,8 @@ def pause(names: Names, url: Url = None, namespace: Namespace = None) -> None:
     Exit codes: 0 paused, 1 there is no such schedule, 2 wrong use, 3 no server.
     """
 
-    async def order(schedules: Schedules, name: str) -> str:
-        return f"{name} is paused" if await schedules.pause(name) else f"{name} was paused already"
+    async def order(schedules: Schedules, name: str) -> None:
+        say_paused(name, await schedules.pause(name))
 
     _give(names, url, namespace, order)
 
@@ -103,8 +98,8 @@ def resume(names: Names, url: Url = None, namespace: Namespace = None) -> None:
     Exit codes: 0 they go on, 1 there is no such schedule, 2 wrong use, 3 no server.
     """
 
-    async def order(schedules: Schedules, name: str) -> str:
-        return f"{name} goes on" if await schedules.resume(name) else f"{name} was not paused"
+    async def order(schedules: Schedules, name: str) -> None:
+        say_resumed(name, await schedules.resume(name))
 
     _give(names, url, namespace, order)
 
@@ -119,9 +114,9 @@ def remove(names: Names, url: Url = None, namespace: Namespace = None) -> None:
     Exit codes: 0 removed, 1 there is no such schedule, 2 wrong use, 3 no server.
     """
 
-    async def order(schedules: Schedules, name: str) -> str:
+    async def order(schedules: Schedules, name: str) -> None:
         await schedules.remove(name)
-        return f"{name} is removed"
+        say(f"{name} is removed")
 
     _give(names, url, namespace, order)
 
@@ -130,20 +125,20 @@ def _give(
     names: list[str],
     url: str | None,
     namespace: str | None,
-    order: Callable[[Schedules, str], Awaitable[str]],
+    order: Callable[[Schedules, str], Awaitable[None]],
 ) -> None:
     target, rest = split_names(names)
     if not rest:
         bad_use("name a schedule, as `callboard schedules list` shows it")
 
     async def work() -> None:
-        from callboard.runtime.errors import UnknownScheduleError
+        from callboard.errors import UnknownNameError
 
         async with runs_at(target, url, namespace) as runtime:
             for name in rest:
                 try:
-                    say(await order(runtime.schedules, name))
-                except UnknownScheduleError as error:
+                    await order(runtime.schedules, name)
+                except UnknownNameError as error:
                     raise CommandFailed(str(error), FAILED) from error
 
     run(work())
@@ -166,12 +161,12 @@ def run_now(
     app = load_app(target)
 
     async def work() -> str:
-        from callboard.runtime.errors import UnknownScheduleError
+        from callboard.errors import UnknownNameError
 
         async with publisher(app, url, namespace) as runtime:
             try:
                 return await runtime.schedules.run_now(name)
-            except UnknownScheduleError as error:
+            except UnknownNameError as error:
                 raise CommandFailed(str(error), FAILED) from error
 
     say(run(work()))

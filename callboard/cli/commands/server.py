@@ -78,7 +78,7 @@ def _flat(answer: Any) -> Iterator[bytes]:
 
 
 def converse(call: Callable[[list[str]], Any], lines: Iterable[str], write: Callable[[str], None]) -> None:
-    """Runs the commands of some lines, until they end or one is `quit` or `exit`.
+    """Run the commands of some lines, until they end or one is `quit` or `exit`.
 
     Args:
         call: Runs one command; returns a CommandError instead of raising it.
@@ -189,7 +189,7 @@ def status(as_json: AsJson = False) -> int:
 
 
 def show(found: ServerStatus, as_json: bool) -> None:
-    """Prints where a server is."""
+    """Print where a server is."""
     if as_json:
         from dataclasses import asdict
 

@@ -84,7 +84,7 @@ async def _look_at_namespace(
 
 
 def show_namespace(view: Overview) -> None:
-    """Prints it for people."""
+    """Print a namespace for people."""
     say(f"namespace {view.namespace}")
     if not view.types:
         say_text("No agent type is declared in it yet: start an app with `callboard up`.")
@@ -127,7 +127,7 @@ def show_namespace(view: Overview) -> None:
 
 
 def show_keys(view: Overview, keys: Sequence[KeyView]) -> None:
-    """Prints the agents for whom most waits."""
+    """Print the agents for whom most messages wait."""
     say(f"namespace {view.namespace}")
     if not keys:
         say("nothing waits")
@@ -207,7 +207,7 @@ async def _look_at_agent(
 
 
 def show_agent(view: AgentView, with_state: bool) -> None:
-    """Prints it for people."""
+    """Print an agent for people."""
     say(f"{view.type}/{view.key}")
     say_facts(_facts(view))
     if with_state and view.state is not None:

@@ -22,9 +22,7 @@ from . import (
     SECCOMP,
     TIMEOUT,
     LaunchPlan,
-    kernel as landlock,
-    kernel as namespaces,
-    kernel as seccomp,
+    kernel,
 )
 from .kernel import (
     PR_SET_NO_NEW_PRIVS,
@@ -54,7 +52,7 @@ def prepare(plan: LaunchPlan) -> None:
     """Enter the namespaces, and become the parent of every orphan among our descendants."""
     adopt_orphans()
     if NAMESPACES in plan.measures:
-        namespaces.enter_namespaces(network=plan.network)
+        kernel.enter_namespaces(network=plan.network)
 
 
 def _run(plan: LaunchPlan) -> int:
@@ -114,8 +112,8 @@ def arrange(plan: LaunchPlan) -> None:
     if NAMESPACES not in plan.measures:
         return
     if PROC in plan.measures:
-        namespaces.mount_proc()
-    namespaces.arrange_mounts(plan.folder)
+        kernel.mount_proc()
+    kernel.arrange_mounts(plan.folder)
 
 
 def say(text: str) -> None:
@@ -145,7 +143,7 @@ def _keep(plan: LaunchPlan, launcher: int) -> int:
 
 
 def _reap_program(child: int) -> int | None:
-    """Take away whoever ended; the exit code of this child if it was among them."""
+    """Take away the processes that have ended; the exit code of this child if it was among them."""
     found = None
     try:
         while True:
@@ -284,9 +282,9 @@ def _confine(plan: LaunchPlan) -> None:
     drop_capabilities()
     if LANDLOCK in plan.measures:
         shared = [SHARED_MEMORY] if NAMESPACES in plan.measures else []
-        landlock.restrict_files(plan.readable, [plan.folder, *shared])
+        kernel.restrict_files(plan.readable, [plan.folder, *shared])
     if SECCOMP in plan.measures:
-        seccomp.refuse_calls(network=plan.network)
+        kernel.refuse_calls(network=plan.network)
 
 
 #: Seconds for the kernel to take away what was killed.

@@ -14,10 +14,8 @@ from . import (
     PROC,
     SECCOMP,
     LaunchPlan,
-    kernel as landlock,
-    kernel as seccomp,
-    main as keeper,
-    main as launcher,
+    kernel,
+    main as launch,
 )
 from .kernel import PR_SET_NO_NEW_PRIVS, prctl
 
@@ -29,7 +27,7 @@ def main() -> None:
     for measure in MEASURES:
         if _works(_TRIALS[measure], plan._replace(measures=[*works, measure])):
             works.append(measure)
-    version = landlock.landlock_version() if LANDLOCK in works else 0
+    version = kernel.landlock_version() if LANDLOCK in works else 0
     sys.stdout.write(json.dumps({"measures": works, "landlock": version}))
 
 
@@ -49,19 +47,19 @@ def _works(trial: Callable[[LaunchPlan], None], plan: LaunchPlan) -> bool:
 
 
 def _try_namespaces(plan: LaunchPlan) -> None:
-    launcher.prepare(plan)
-    if not _works(keeper.arrange, plan):
+    launch.prepare(plan)
+    if not _works(launch.arrange, plan):
         raise OSError("the mounts can't be arranged")
 
 
 def _try_sockets(plan: LaunchPlan) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    seccomp.refuse_calls(network=plan.network)
+    kernel.refuse_calls(network=plan.network)
 
 
 def _try_landlock(plan: LaunchPlan) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    landlock.restrict_files(plan.readable, [plan.folder])
+    kernel.restrict_files(plan.readable, [plan.folder])
 
 
 _TRIALS = {

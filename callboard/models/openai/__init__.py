@@ -12,12 +12,11 @@ from .client import (
     OpenAIClientConfigurationConfigModel,
 )
 from .embedder import OpenAIEmbedder
-from .settings import CreateArguments, OpenAIOptions, Tokenizer
+from .settings import OpenAIOptions, Tokenizer
 
 __all__ = [
     "AzureOpenAIChatCompletionClient",
     "AzureOpenAIClientConfigurationConfigModel",
-    "CreateArguments",
     "OpenAIChatCompletionClient",
     "OpenAIClientConfigurationConfigModel",
     "OpenAIEmbedder",

@@ -19,7 +19,7 @@ from callboard.memory.llm_messages import FunctionCall
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
 
 LONGEST_NAME: Final = 64  # characters
-MOST_TOKENS: Final = 10**9  # more of them nobody reads or writes for one request
+MOST_TOKENS: Final = 10**9  # no request reads or writes more
 ALLOWED: Final = re.compile(r"[a-zA-Z0-9_-]+")
 OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -122,7 +122,7 @@ Usage: TypeAlias = Annotated[WireUsage | None, BeforeValidator(_table)]
 
 
 class WireCharge(_Wire):
-    """What was used, of an answer that can't be read otherwise."""
+    """Usage in an answer that can't be read otherwise."""
 
     usage: Usage = None
 
@@ -203,28 +203,18 @@ class ServerAnswer:
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
 
 
-class ReportedError(Exception):
-    """An error that came with status 200 (OpenRouter does that)."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, message)
-        self.code = code
-        self.message = message
-
-
-def whole_answer(body: bytes | str) -> ServerAnswer | None:
+def whole_answer(body: bytes | str) -> ServerAnswer | WireError | None:
     """Read the body of a response.
 
     Returns:
-        The first choice; None when there is none.
+        The first choice, or the error that came in its place; None when there is neither.
 
     Raises:
         pydantic.ValidationError: it is no JSON, or no answer of a chat.
-        ReportedError: it is an error.
     """
     read = WireAnswer.model_validate_json(body)
     if read.error is not None:
-        raise ReportedError(str(read.error.code), read.error.message or "no reason given")
+        return read.error
     for choice in read.choices or ():
         return _of_choice(choice, read.usage)
     return None
@@ -278,7 +268,7 @@ def usage_of(usage: WireUsage | None) -> RequestUsage:
 
 
 @dataclass(slots=True)
-class _Call:
+class _CallParts:
     id: str = ""
     name: str = ""
     arguments: str = ""
@@ -294,8 +284,8 @@ class Assembler:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._calls: list[_CallParts] = []
+        self._by_index: dict[int, _CallParts] = {}
         self._logprobs: list[ChatCompletionTokenLogprob] | None = None
         self._thinking = False
         self._finish: str | None = None
@@ -370,7 +360,7 @@ class Assembler:
             call.name += function.name
         call.arguments += arguments_text(function)
 
-    def _call_of(self, delta: WireCall) -> _Call:
+    def _call_of(self, delta: WireCall) -> _CallParts:
         """The call that a piece belongs to.
 
         Some servers count no index, or always the same one.
@@ -378,14 +368,14 @@ class Assembler:
         known = self._by_index.get(delta.index) if delta.index is not None else self._last
         if known is not None and _continues(known, delta):
             return known
-        call = _Call()
+        call = _CallParts()
         self._calls.append(call)
         if delta.index is not None:
             self._by_index[delta.index] = call
         return call
 
     @property
-    def _last(self) -> _Call | None:
+    def _last(self) -> _CallParts | None:
         return self._calls[-1] if self._calls else None
 
     def answer(self) -> ServerAnswer:
@@ -401,7 +391,7 @@ class Assembler:
         )
 
 
-def _continues(known: _Call, delta: WireCall) -> bool:
+def _continues(known: _CallParts, delta: WireCall) -> bool:
     """Whether a piece belongs to a call: by its id, or because it does not begin with a name of its own."""
     if known.id and delta.id:
         return known.id == delta.id

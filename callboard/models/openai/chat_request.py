@@ -25,7 +25,7 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 from callboard.models.base import ModelRequest
-from callboard.models.errors import BadResponseError, UnsupportedFeatureError
+from callboard.models.errors import BadRequestError, BadResponseError
 from callboard.models.info import ModelInfo
 from callboard.models.types import CreateResult, FinishReasons, ModelFamily
 
@@ -173,7 +173,7 @@ class Transformer:
             closing: of the client's own, for this request.
 
         Raises:
-            UnsupportedFeatureError: an image for a model that sees none.
+            BadRequestError: an image for a model that sees none.
         """
         names = SpeakerNames()
         wire = [part for message in messages for part in self._message(message, names)]
@@ -210,7 +210,7 @@ class Transformer:
         if isinstance(part, str):
             return {"type": "text", "text": part}
         if not self.settings.info["vision"]:
-            raise UnsupportedFeatureError(self.settings.model, "it takes no images (model_info['vision'])")
+            raise BadRequestError(self.settings.model, "it takes no images (model_info['vision'])")
         return part.to_openai_format()
 
     def _assistant_content(self, message: AssistantMessage) -> WireDict:
@@ -274,13 +274,13 @@ class Output:
         """Refuse a form that the model can't make.
 
         Raises:
-            UnsupportedFeatureError: JSON of a model whose ModelInfo has none.
+            BadRequestError: JSON of a model whose ModelInfo has none.
         """
         if self.format is True and not info["json_output"]:
-            raise UnsupportedFeatureError(self.model, "it has no JSON output (model_info['json_output'])")
+            raise BadRequestError(self.model, "it has no JSON output (model_info['json_output'])")
         if self.class_ is not None and not info["structured_output"]:
             reason = "it has no structured output (model_info['structured_output']); use json_output=True"
-            raise UnsupportedFeatureError(self.model, reason)
+            raise BadRequestError(self.model, reason)
 
     @property
     def class_(self) -> type[BaseModel] | None:
@@ -364,7 +364,7 @@ REPLY_SCHEMA_NAME: Final = "reply"
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """What an answer means.
+    """The meaning of an answer.
 
     Attributes:
         result: as the caller gets it, be it an error.
@@ -411,8 +411,7 @@ class ChatRequest:
         """Make it of a request to a client.
 
         Raises:
-            BadRequestError: its parts do not fit together.
-            UnsupportedFeatureError: the model can't do it.
+            BadRequestError: its parts do not fit together, or the model can't do it.
         """
         extra = dict(request.extra_create_args)
         check_arguments(settings.model, extra, REQUEST_ARGUMENTS)

@@ -31,17 +31,17 @@ from callboard.memory.cancelling import cancellable, cancellable_items
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models.base import CreateOptions, ModelRequest, RequestClient, Tools
 from callboard.models.errors import (
+    BadRequestError,
     BadResponseError,
     ModelConnectionError,
     ModelError,
     ModelTimeoutError,
-    UnsupportedFeatureError,
     charge,
 )
 from callboard.models.info import ModelCapabilities, ModelInfo, known_model
 from callboard.models.types import CreateResult, ModelFamily, RequestUsage
 
-from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, charged_in, whole_answer
+from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, WireError, charged_in, whole_answer
 from .chat_request import ChatRequest, Transformer
 from .connection import NO_KEY, OPENAI_ADDRESS, VENDORS, Session, connection_of
 from .settings import (
@@ -85,7 +85,7 @@ class Tally:
         """Count an answer, whatever becomes of it."""
         self.used += answer.usage
 
-    def read(self, body: bytes) -> ServerAnswer | None:
+    def read(self, body: bytes) -> ServerAnswer | WireError | None:
         """The answer in a body, counted also when it can't be read; see `whole_answer`."""
         self.used += charged_in(body)
         return whole_answer(body)
@@ -336,7 +336,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         AuthenticationError: there is no key for a server that needs one.
         BadRequestError: an option or argument that there is not.
         SettingValueError: a value that can't work.
-        UnknownModelError: nothing is known of the model, and there is no model_info.
+        ModelNotFoundError: nothing is known of the model, and there is no model_info.
     """
 
     component_config_schema = OpenAIClientConfigurationConfigModel
@@ -374,7 +374,10 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         client = await self._session.opened()
         with tally.asking(chat.arguments), self._session.typed_errors():
             response = await client.chat.completions.with_raw_response.create(**chat.arguments)
-            return tally.read(response.content)
+            answer = tally.read(response.content)
+            if isinstance(answer, WireError):
+                raise self._session.reported(answer)
+            return answer
 
     @contextmanager
     def _tallied(self) -> Iterator[Tally]:
@@ -417,11 +420,11 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                 assembler, has_said = Assembler(), False
                 arguments = chat.stream_arguments(include_usage)
                 log_stream_start(arguments)
-                async with aclosing(self._streamed(arguments, assembler, tally, token)) as pieces:
+                chunks = self._whole_stream(arguments, assembler, tally, token)
+                async with aclosing(_pieces(chunks, assembler, chat.streams_text)) as pieces:
                     async for piece in pieces:
-                        if chat.streams_text:
-                            has_said = True
-                            yield piece
+                        has_said = True
+                        yield piece
                 answer = assembler.answer()
                 tally.add(answer)
                 reading = chat.read(answer)
@@ -436,21 +439,20 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                 yield result.content
         yield result
 
-    async def _streamed(
+    async def _whole_stream(
         self,
         arguments: Mapping[str, Any],
         assembler: Assembler,
         tally: Tally,
         token: CancellationToken | None,
-    ) -> AsyncGenerator[str, None]:
-        """The pieces of one answer, which the assembler puts together."""
+    ) -> AsyncGenerator[WireAnswer, None]:
+        """The chunks of one answer, to its end; of one that breaks off it counts what the assembler got."""
         is_whole = False
         try:
             chunks = self._retries.stream(lambda: self._chunks(arguments, tally, token), token)
             async with aclosing(chunks):
                 async for chunk in chunks:
-                    for piece in assembler.add(chunk):
-                        yield piece
+                    yield chunk
             if not assembler.is_complete:
                 raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
             is_whole = True
@@ -513,14 +515,14 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         """Tokens that the context has left beyond a request.
 
         Raises:
-            UnsupportedFeatureError: how long the model's context is, is not known.
+            BadRequestError: how long the model's context is, is not known.
         """
         limit = self._token_limit
         if limit is None:
             known = known_model(self.model)
             if known is None:
                 reason = "the length of its context is not known: give the client token_limit"
-                raise UnsupportedFeatureError(self.model, reason)
+                raise BadRequestError(self.model, reason)
             limit = known.context
         return limit - self.count_tokens(messages, tools=tools)
 
@@ -574,8 +576,19 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 
 
 async def _ended_by(token: CancellationToken | None, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `ask()` returns, which ends when the token is cancelled."""
+    """The result of `ask()`, which ends when the token is cancelled."""
     return await cancellable(ask(), token)
+
+
+async def _pieces(
+    chunks: AsyncGenerator[WireAnswer, None], assembler: Assembler, are_shown: bool
+) -> AsyncGenerator[str, None]:
+    """Put the chunks of an answer together, and pass its text on meanwhile if it is to be shown."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            for piece in assembler.add(chunk):
+                if are_shown:
+                    yield piece
 
 
 class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):

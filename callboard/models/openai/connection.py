@@ -35,7 +35,7 @@ from callboard.models.errors import (
     RateLimitError,
 )
 
-from .answer import ReportedError, first_problem
+from .answer import WireError, first_problem
 from .settings import REQUEST_TIMEOUT, ApiKey, OpenAIOptions, TokenProvider
 
 if TYPE_CHECKING:
@@ -270,14 +270,18 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         raise kind(model, _plain(error.message, secret)) from error
     except ValidationError as error:
         raise BadResponseError(model, f"{address} sent no chat completion: {first_problem(error)}") from None
-    except ReportedError as error:
-        by_status = BY_STATUS.get(int(error.code)) if error.code.isdecimal() else None
-        kind = BY_CODE.get(error.code) or by_status or BadResponseError
-        raise kind(model, _plain(error.message, secret)) from None
     except openai.OpenAIError as error:
         raise BadRequestError(model, _plain(str(error), secret)) from error
     except (JSONDecodeError, UnicodeDecodeError) as error:
         raise BadResponseError(model, f"{address} sent something that is not JSON") from error
+
+
+def reported(model: str, secret: str | None, error: WireError) -> ModelError:
+    """The error for one that came with status 200 (OpenRouter does that)."""
+    code = str(error.code)
+    by_status = BY_STATUS.get(int(code)) if code.isdecimal() else None
+    kind = BY_CODE.get(code) or by_status or BadResponseError
+    return kind(model, _plain(error.message or "no reason given", secret))
 
 
 def _of_status(model: str, address: str, secret: str | None, error: openai.APIStatusError) -> ModelError:
@@ -297,7 +301,7 @@ def _of_status(model: str, address: str, secret: str | None, error: openai.APISt
 
 
 def _said(error: openai.APIStatusError) -> str:
-    """What the server said, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
+    """The server's words, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
     body = error.body if isinstance(error.body, Mapping) else {}
     said = body.get("message") or body.get("detail")
     if said and isinstance(said, str):
@@ -382,6 +386,10 @@ class Session:
     def typed_errors(self) -> AbstractContextManager[None]:
         """Raise the errors of the package as ours."""
         return typed_errors(self._model, self._connection.base_url, self._connection.secret)
+
+    def reported(self, error: WireError) -> ModelError:
+        """An error that came in place of an answer as ours."""
+        return reported(self._model, self._connection.secret, error)
 
     async def close(self) -> None:
         """End the connections. Safe to repeat."""

@@ -219,7 +219,7 @@ class OpenAISettings:
         Raises:
             BadRequestError: there is no such option or argument.
             SettingValueError: a value that can't work.
-            UnknownModelError: nothing is known of the model, and there is no model_info.
+            ModelNotFoundError: nothing is known of the model, and there is no model_info.
             ValueError: the model_info is not complete.
         """
         check_arguments(model, options, OpenAIOptions.__annotations__)

@@ -22,7 +22,7 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 from callboard.models.base import ModelRequest, ToolLike, Tools
-from callboard.models.errors import BadRequestError, BadResponseError, UnsupportedFeatureError
+from callboard.models.errors import BadRequestError, BadResponseError
 
 from .answer import FENCED, is_name, make_call, without_fence
 from .settings import OpenAISettings
@@ -201,7 +201,7 @@ def call_as_text(call: FunctionCall) -> str:
 
 
 def loaded(arguments: str) -> Any:
-    """What arguments say; the text itself where it is no JSON."""
+    """Arguments as data; the text itself where it is no JSON."""
     try:
         return read_json(arguments)
     except ValueError:
@@ -321,7 +321,7 @@ ToolSchemas = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """What a request offers.
+    """Tools that a request offers.
 
     Attributes:
         tools: all tools, as ToolSchemas.
@@ -339,15 +339,14 @@ class ToolOffer:
         """The offer of a request.
 
         Raises:
-            BadRequestError: its tools and its choice do not fit together.
-            UnsupportedFeatureError: the model takes no tools.
+            BadRequestError: its tools and its choice do not fit together, or the model takes no tools.
         """
         model, choice = settings.model, request.tool_choice
         tools = tool_schemas(request.tools, model)
         names = tuple(tool["name"] for tool in tools)
         if tools and not settings.info["function_calling"] and settings.tool_mode == "native":
             reason = "it takes no tools (model_info['function_calling']); tool_mode='schema' offers them through a schema"
-            raise UnsupportedFeatureError(model, reason)
+            raise BadRequestError(model, reason)
         if not isinstance(choice, str):
             if choice.name not in names:
                 raise BadRequestError(model, f"tool_choice is {choice.name!r}, which is not among the tools")
@@ -461,7 +460,7 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class KnownCalls:
-    """What a conversation says about calls.
+    """Calls and results that a conversation holds.
 
     Attributes:
         known: names of tools that the model knows of: those of this request, and those that it called before.
@@ -473,7 +472,7 @@ class KnownCalls:
 
     @classmethod
     def of(cls, messages: Sequence[LLMMessage], tools: Sequence[Mapping[str, Any]]) -> KnownCalls:
-        """What these messages say."""
+        """Calls and results of these messages."""
         calls = [call for message in messages for call in _calls_of(message)]
         known = frozenset({tool["name"] for tool in tools} | {call.name for call in calls})
         asked = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)

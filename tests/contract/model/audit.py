@@ -8,7 +8,7 @@ from __future__ import annotations
 from callboard.broker.envelope import Delivery
 from callboard.broker.mailbox import ConsumedType, Pull, Turn
 from callboard.broker.outcome import Commit
-from callboard.broker.redis.client.lane import Done, as_done
+from tests.helpers.commits import Done, as_done
 
 from .agreement import read_of
 from .bus import LEASE, Bus, Photo, at_once

@@ -22,7 +22,8 @@ from callboard.broker.outcome import (
     RunWrite,
     Suspend,
 )
-from callboard.broker.redis.client.lane import Done, WorkerLane, as_done
+from callboard.broker.redis.client.lane import WorkerLane
+from tests.helpers.commits import Done, as_done
 
 from .agreement import check, timer_names
 from .audit import Auditing

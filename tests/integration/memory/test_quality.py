@@ -22,7 +22,7 @@ from callboard.memory import (
     SentenceTransformerEmbedder,
     default_embedder,
 )
-from callboard.memory.errors import EmbeddingModelNotFoundError
+from callboard.memory.errors import MemoryUnusableError
 from callboard.memory.local_embedders import (
     DEFAULT_PACKAGE,
     default_model_folder,
@@ -122,10 +122,10 @@ async def test_a_missing_model_is_not_looked_for_on_the_network() -> None:
         "def refuse(*_): raise AssertionError('the network was used')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
         "from callboard.memory import SentenceTransformerEmbedder\n"
-        "from callboard.memory.errors import EmbeddingModelNotFoundError\n"
+        "from callboard.memory.errors import MemoryUnusableError\n"
         "try:\n"
         "    asyncio.run(SentenceTransformerEmbedder('nobody/no-such-model').load())\n"
-        "except EmbeddingModelNotFoundError as error:\n"
+        "except MemoryUnusableError as error:\n"
         "    print(error)\n"
     )
     done = await asyncio.to_thread(
@@ -142,5 +142,5 @@ def test_without_torch_numpy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = default_embedder.__wrapped__
 
     assert isinstance(fresh(), NumpyEmbedder)
-    with pytest.raises(EmbeddingModelNotFoundError):
+    with pytest.raises(MemoryUnusableError):
         fresh("some/name")

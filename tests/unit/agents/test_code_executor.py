@@ -12,7 +12,7 @@ import pytest
 from callboard import CancellationToken
 from callboard.agents import ApprovalRequest, ApprovalResponse, CodeExecutorAgent, Response, TaskResult
 from callboard.agents.code_executor import code_blocks_in
-from callboard.agents.errors import ModelAnswerError
+from callboard.agents.errors import NoResponseError
 from callboard.code import CodeBlock, CodeExecutor, CodeResult
 from callboard.memory.llm_messages import FunctionCall, LLMMessage
 from callboard.messages import (
@@ -341,7 +341,7 @@ def test_retries_need_a_model_that_can_decide(client: Any, reason: str) -> None:
 async def test_answers_that_can_not_be_used(answers: list[Answer], reason: str) -> None:
     agent, _ = writer(answers, BAD, max_retries_on_error=1)
 
-    with pytest.raises(ModelAnswerError, match=reason):
+    with pytest.raises(NoResponseError, match=reason):
         await agent.run(task="Go")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.agents import AgentTool
-from callboard.agents.errors import ConversationError
+from callboard.agents.errors import AgentSettingError
 from callboard.conditions import MaxMessageTermination
 from callboard.memory.contexts import SummarisingChatCompletionContext
 from callboard.models import ReplayChatCompletionClient
@@ -75,7 +75,7 @@ def test_an_agent_inside_is_copied_in_its_own_way() -> None:
 
 def test_what_can_not_be_copied_is_named() -> None:
     with pytest.raises(
-        ConversationError, match=r"The agent 'holder' can't be copied .* `for_conversation` in Holder"
+        AgentSettingError, match=r"The agent 'holder' can't be copied .* `for_conversation` in Holder"
     ):
         Holder(Locked()).for_conversation()
 

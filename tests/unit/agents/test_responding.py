@@ -9,7 +9,7 @@ import pytest
 
 from callboard.agents import Response, TaskResult
 from callboard.agents.base import response_of, result_of
-from callboard.agents.errors import NoResponseError, NoResultError
+from callboard.agents.errors import NoResponseError
 from callboard.messages import TextMessage
 
 SAID = TextMessage(content="so it is", source="a")
@@ -30,7 +30,7 @@ async def test_the_result_of_a_stream_that_is_read_to_its_end() -> None:
 
 
 async def test_a_team_that_ends_without_a_result() -> None:
-    with pytest.raises(NoResultError, match="'team' ended without a result"):
+    with pytest.raises(NoResponseError, match="'team' ended without a result"):
         await result_of(stream(SAID), "team")
 
 

@@ -10,7 +10,7 @@ import pytest
 from callboard import CancellationToken
 from callboard.agents import Response, SocietyOfMindAgent, TaskResult
 from callboard.agents.base import Said
-from callboard.agents.errors import ModelAnswerError
+from callboard.agents.errors import NoResponseError
 from callboard.memory.contexts import (
     BufferedChatCompletionContext,
     ChatCompletionContext,
@@ -139,7 +139,7 @@ async def test_a_turn_that_fails_leaves_nothing() -> None:
 async def test_a_model_that_calls_tools_is_told_off() -> None:
     agent, _, _ = society([[FunctionCall(id="1", name="f", arguments="{}")]])
 
-    with pytest.raises(ModelAnswerError, match="The model of 'society' asked for tools"):
+    with pytest.raises(NoResponseError, match="The model of 'society' asked for tools"):
         await agent.run(task="Go")
 
 

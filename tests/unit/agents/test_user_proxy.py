@@ -14,7 +14,7 @@ from callboard import CancellationToken, Question, asking_by
 from callboard.agents import Response, UserProxyAgent
 from callboard.agents.errors import UserInputError
 from callboard.agents.user_proxy import InputFuncType
-from callboard.errors import MisuseError, OutsideContextError
+from callboard.errors import MisuseError
 from callboard.messages import HandoffMessage, TextMessage, UserInputRequestedEvent
 from tests.helpers.eventually import eventually
 
@@ -118,7 +118,7 @@ async def test_the_question_is_shown_before_it_is_asked_and_has_an_id() -> None:
 
 
 def test_the_id_exists_only_while_a_person_is_asked() -> None:
-    with pytest.raises(OutsideContextError, match="input_func of a UserProxyAgent"):
+    with pytest.raises(MisuseError, match="input_func of a UserProxyAgent"):
         UserProxyAgent.InputRequestContext.request_id()
     with pytest.raises(MisuseError):
         UserProxyAgent.InputRequestContext()

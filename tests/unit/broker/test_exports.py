@@ -23,7 +23,8 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_the_pure_half_loads_neither_redis_nor_asyncio() -> None:
     code = (
         "import sys\n"
-        "from callboard.broker import MessageRegistry, RetryPolicy, SubscriptionTable, BrokerSettings, Outcome\n"
+        "from callboard.broker import MessageRegistry, RetryPolicy, BrokerSettings, Outcome\n"
+        "from callboard.broker.subscriptions import SubscriptionTable\n"
         "import callboard.broker.envelope, callboard.broker.remote_errors, callboard.broker.telemetry\n"
         "print([m for m in ('asyncio', 'redis', 'hiredis') if m in sys.modules])"
     )

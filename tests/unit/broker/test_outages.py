@@ -7,7 +7,6 @@ import pytest
 
 from callboard.broker import Retry
 from callboard.broker.errors import (
-    BacklogError,
     ConnectionLostError,
     OverloadedError,
     ServerUnavailableError,
@@ -48,7 +47,7 @@ class PoliteError(ConnectionError):
         (ServerUnavailableError("redis://nowhere"), True),
         (ConnectionLostError("redis://nowhere", "closed by the server"), True),
         (OverloadedError("the server's memory is full"), True),
-        (BacklogError("", "topic:visits"), True),
+        (OverloadedError("", "topic:visits"), True),
         (ExceptionGroup("both", [AwayError(), ConnectionResetError()]), True),
         (ExceptionGroup("one of them", [AwayError(), ValueError()]), False),
         (httpx.ReadTimeout("it may have worked"), False),

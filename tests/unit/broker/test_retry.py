@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from callboard.broker import BrokerSettings, DeadLetter, ErrorInfo, Retry, RetryPolicy
-from callboard.broker.errors import DecodeError, EncodeError, SettingsError, UnknownMessageError
+from callboard.broker.errors import DecodeError, EncodeError, SettingsError, unknown_message
 from callboard.broker.retry import decided
 
 
@@ -92,7 +92,7 @@ def test_an_outage_may_ask_for_a_longer_pause() -> None:
     assert (one.delay, one.waited) == (8.0, 8.0)
 
 
-@pytest.mark.parametrize("error", [DecodeError("x"), UnknownMessageError("x"), EncodeError("a", "x")])
+@pytest.mark.parametrize("error", [DecodeError("x"), unknown_message("x"), EncodeError("a", "x")])
 def test_what_would_fail_again_is_not_tried_again(error: Exception) -> None:
     decided = RetryPolicy().decide(1, error)
     assert isinstance(decided, DeadLetter)

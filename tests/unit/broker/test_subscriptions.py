@@ -9,18 +9,12 @@ from callboard.broker import (
     AgentId,
     AgentType,
     Subscription,
-    SubscriptionTable,
     TopicId,
     TypePrefixSubscription as Prefix,
     TypeSubscription as Exact,
 )
-from callboard.broker.errors import (
-    DuplicateSubscriptionError,
-    EncodeError,
-    InvalidIdError,
-    TopicMismatchError,
-    UnknownSubscriptionError,
-)
+from callboard.broker.errors import EncodeError, InvalidIdError, SubscriptionError
+from callboard.broker.subscriptions import SubscriptionTable
 
 
 def test_a_type_subscription_maps_the_source_to_the_key() -> None:
@@ -42,9 +36,8 @@ def test_a_prefix_subscription_takes_what_begins_with_it() -> None:
 
 @pytest.mark.parametrize("subscription", [Exact("a", "b"), Prefix("a:", "b")])
 def test_another_topic_has_no_agent(subscription: Subscription) -> None:
-    with pytest.raises(TopicMismatchError, match="the topic other/s does not match"):
+    with pytest.raises(CantHandleException, match="the topic other/s does not match"):
         subscription.map_to_agent(TopicId("other", "s"))
-    assert issubclass(TopicMismatchError, CantHandleException)
 
 
 def test_wrong_names_are_refused() -> None:
@@ -68,7 +61,7 @@ def test_the_same_subscription_is_refused_by_id_and_by_names() -> None:
     table.add(Exact("a", "b", id="1"))
     for again in (Exact("x", "y", id="1"), Exact("a", "b", id="2")):
         assert again in table
-        with pytest.raises(DuplicateSubscriptionError, match="Subscription already exists"):
+        with pytest.raises(SubscriptionError, match="Subscription already exists"):
             table.add(again)
     table.add(Prefix("a", "b", id="3"))
     assert len(table) == 2
@@ -84,7 +77,7 @@ def test_removing() -> None:
     assert list(table) == [Prefix("a", "d")]
     table.remove(Prefix("a", "d").id)
     assert list(table) == []
-    with pytest.raises(UnknownSubscriptionError, match="Subscription does not exist"):
+    with pytest.raises(SubscriptionError, match="Subscription does not exist"):
         table.remove(Exact("a", "b").id)
     table.add(Exact("a", "b"))
 

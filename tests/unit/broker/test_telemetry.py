@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from callboard.broker import telemetry
-from callboard.broker.telemetry import Event, Fenced, Handled, attach, emit, is_watched
+from callboard.broker.telemetry import LISTENERS, Event, Fenced, Handled, attach, emit
 
 
 @pytest.fixture
@@ -26,20 +26,20 @@ def test_nothing_is_made_while_nobody_listens() -> None:
     def never(worker: str) -> Event:
         raise AssertionError(worker)
 
-    assert not is_watched()
+    assert not LISTENERS
     emit(never, "w")
 
 
 def test_detaching_ends_it_and_may_be_repeated() -> None:
     events: list[Event] = []
     first, second = attach(events.append), attach(events.append)
-    assert is_watched()
+    assert LISTENERS
     first()
     first()
     emit(Fenced, "w", 1)
     assert len(events) == 1
     second()
-    assert not is_watched()
+    assert not LISTENERS
 
 
 def test_a_listener_that_fails_is_logged_and_the_others_are_told(

@@ -18,13 +18,14 @@ from callboard.code import (
     ConfinementError,
     FunctionsError,
     LocalCommandLineCodeExecutor,
-    LocalCommandLineCodeExecutorConfig,
     local,
     with_requirements,
 )
 from callboard.code.launcher import LaunchPlan
+from callboard.code.local import LocalCommandLineCodeExecutorConfig
 from callboard.code.process import Confinement
-from callboard.errors import OutsideContextError, SettingValueError
+from callboard.errors import MisuseError, SettingValueError
+from tests.helpers.watched_token import WatchedToken
 
 from .executors import an_executor, run, started
 
@@ -210,12 +211,13 @@ async def test_a_cancelled_task_ends_when_the_code_has_ended(folder: Path) -> No
 
 
 async def test_one_token_for_many_runs_holds_none_of_them(folder: Path) -> None:
-    token = CancellationToken()
+    token = WatchedToken()
     executor = an_executor(folder)
     for _ in range(3):
         await run(executor, "print(1)", "sh", token)
     await asyncio.sleep(0)  # the links end with the futures' callbacks
-    assert not token._callbacks
+    assert token.links >= 3
+    assert token.kept() == []
 
 
 async def test_fifty_at_once_with_the_same_code(folder: Path) -> None:
@@ -266,7 +268,7 @@ def test_a_limit_that_is_none(field: str) -> None:
 
 async def test_confinement_is_known_after_the_start(folder: Path) -> None:
     executor = an_executor(folder)
-    with pytest.raises(OutsideContextError, match="started executor"):
+    with pytest.raises(MisuseError, match="started executor"):
         executor.confinement  # noqa: B018
     async with executor:
         assert str(executor.confinement).startswith("confined by")

@@ -10,7 +10,6 @@ import pytest
 
 from callboard.code import CodeResult
 from callboard.conditions import (
-    ConditionSettingError,
     ConditionStateError,
     ExternalTermination,
     FunctionalTermination,
@@ -27,6 +26,7 @@ from callboard.conditions import (
     TimeoutTermination,
     TokenUsageTermination,
 )
+from callboard.errors import SettingValueError
 from callboard.foundation import ActorError
 from callboard.memory.llm_messages import FunctionExecutionResult
 from callboard.messages import (
@@ -334,7 +334,7 @@ async def test_a_set_that_nobody_saw_is_in_the_state() -> None:
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(make: Make, setting: str) -> None:
-    with pytest.raises(ConditionSettingError, match=f"^{setting} can't work: it must be ") as raised:
+    with pytest.raises(SettingValueError, match=f"^{setting} can't work: it must be ") as raised:
         make()
     assert isinstance(raised.value, ValueError)
 

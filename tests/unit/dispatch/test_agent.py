@@ -22,9 +22,9 @@ from callboard.agents.message_filter import MessageFilterConfig
 from callboard.conditions import TextMentionTermination
 from callboard.dispatch import (
     Dispatcher,
-    DuplicateHandoffError,
     DynamicDispatcher,
     DynamicDispatcherAgent,
+    HandoffDeclarationError,
     TargetRefusedError,
     TypedHandoff,
     WorkbenchSearchAgent,
@@ -211,14 +211,14 @@ async def test_a_tool_that_comes_later_hides_a_handoff_of_its_name() -> None:
     ],
 )
 def test_a_handoff_with_the_name_of_a_tool_is_refused_at_once(options: dict[str, Any]) -> None:
-    with pytest.raises(DuplicateHandoffError, match="there is a tool 'transfer_to_bob' already"):
+    with pytest.raises(HandoffDeclarationError, match="there is a tool 'transfer_to_bob' already"):
         Script(dispatcher=Dispatcher([BOB]), **options)
 
 
 def test_a_static_dispatcher_may_use_the_name_of_the_tool_that_creates() -> None:
     own = Handoff(target="bob", name="create_handoff")
     Script(dispatcher=Dispatcher([own]))
-    with pytest.raises(DuplicateHandoffError):
+    with pytest.raises(HandoffDeclarationError):
         Script(dispatcher=DynamicDispatcher("*", [own]))
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from callboard.core.answers import APPROVAL, answer_of
 from callboard.errors import InputValueError
 from callboard.foundation.texts import MAX_DEPTH, NestingError, read_json, read_value
 from callboard.groupchat.replies import execute
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models.openai.tool_calls import any_call, call_as_text, read_calls, read_reply
 from callboard.models.types import extract_json_from_str
-from callboard.teams.errors import LedgerError
+from callboard.teams.errors import SpeakerChoiceError
 from callboard.teams.magentic_one import read_ledger
-from callboard.tools.approval import KIND, answer_of
 from callboard.tools.call import written_arguments
 from callboard.tools.errors import ToolArgumentsError
 
@@ -52,10 +52,10 @@ def test_who_reads_what_a_model_wrote_says_what_is_wrong_with_it(text: str) -> N
     call = FunctionCall(id="1", name="add", arguments=text)
     refusals: list[tuple[Callable[[], Any], type[Exception]]] = [
         (lambda: written_arguments(call), ToolArgumentsError),
-        (lambda: read_ledger(text, ["ada"]), LedgerError),
+        (lambda: read_ledger(text, ["ada"]), SpeakerChoiceError),
         (lambda: extract_json_from_str(text), ValueError),
         (lambda: answer_of(text, "i", (), {"type": "array"}, {}), InputValueError),
-        (lambda: answer_of(text, "i", (), {"type": "object"}, {"kind": KIND}), InputValueError),
+        (lambda: answer_of(text, "i", (), {"type": "object"}, {"kind": APPROVAL}), InputValueError),
     ]
     for read, error in refusals:
         with pytest.raises(error):

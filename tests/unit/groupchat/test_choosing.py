@@ -9,9 +9,9 @@ import pytest
 
 from callboard.groupchat import (
     GroupChat,
+    GroupChatDeclarationError,
     NoEligibleSpeakerError,
     SelectionContext,
-    SpeakerSelectionError,
     UndefinedNextAgentError,
 )
 from callboard.models import AssistantMessage, ReplayChatCompletionClient, SystemMessage, UserMessage
@@ -59,7 +59,7 @@ async def test_nobody_ends_the_chat() -> None:
 
 @pytest.mark.parametrize("choice", [an_agent("outside"), 1, "sometimes"], ids=["outside", "number", "method"])
 async def test_what_a_function_may_not_return(choice: Any) -> None:
-    with pytest.raises(SpeakerSelectionError) as caught:
+    with pytest.raises(GroupChatDeclarationError) as caught:
         await chosen(a_group(speaker_selection_method=lambda last, chat: choice))
     assert isinstance(caught.value, ValueError)
 

@@ -12,10 +12,8 @@ from callboard.groupchat import (
     GroupChat,
     GroupChatDeclarationError,
     GroupChatManager,
-    HandoffError,
     MessageHistoryLimiter,
     TransformMessages,
-    TransitionError,
 )
 from callboard.models import ReplayChatCompletionClient
 from tests.helpers.group_chats import agents, an_agent
@@ -37,7 +35,7 @@ def test_a_manager_needs_a_group_chat() -> None:
 
 def test_a_chat_of_a_pattern_needs_a_pattern() -> None:
     members: Any = agents()
-    with pytest.raises(HandoffError, match="A list is no pattern: write DefaultPattern"):
+    with pytest.raises(GroupChatDeclarationError, match="A list is no pattern: write DefaultPattern"):
         initiate_group_chat(members, "hello")
 
 
@@ -180,7 +178,7 @@ def test_transitions_name_agents_of_the_group(kind: str, case: str) -> None:
         "no list": {a: b},
         "no agents": {a: ["b"]},
     }[case]
-    with pytest.raises(TransitionError) as caught:
+    with pytest.raises(GroupChatDeclarationError) as caught:
         GroupChat([a, b, c], allowed_or_disallowed_speaker_transitions=given, speaker_transitions_type=kind)
     assert isinstance(caught.value, KeyError)  # what AG2 raises for "disallowed"
     assert isinstance(caught.value, ValueError)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.outcome import DeadLetter
-from callboard.interop.errors import OnceUnlessKilled
+from callboard.interop import OnceUnlessKilled
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), ConnectionError("x")])

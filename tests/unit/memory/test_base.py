@@ -10,7 +10,7 @@ from callboard.broker.codec import MessageRegistry
 from callboard.memory import MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
 from callboard.memory.base import add_to_context, last_text
 from callboard.memory.contexts import UnboundedChatCompletionContext
-from callboard.memory.errors import ContentKindError
+from callboard.memory.errors import MemoryValueError
 from callboard.memory.llm_messages import AssistantMessage, FunctionCall, Image, SystemMessage, UserMessage
 
 PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\n rest")
@@ -42,7 +42,7 @@ def test_a_content_is_the_same_behind_the_bus(content: MemoryContent) -> None:
 
 def test_the_text_of_a_content() -> None:
     assert [one.text for one in CONTENTS[:4]] == ["plain", "# title", '{"a": {"b": [1, 2.5]}}', "{}"]
-    with pytest.raises(ContentKindError, match=r"application/octet-stream \(bytes\) has no text"):
+    with pytest.raises(MemoryValueError, match=r"application/octet-stream \(bytes\) has no text"):
         _ = CONTENTS[4].text
 
 

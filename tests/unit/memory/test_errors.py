@@ -1,12 +1,7 @@
 import pytest
 
 from callboard.broker.remote_errors import decode_error, encode_error
-from callboard.memory.errors import (
-    ContextTooSmallError,
-    ImageError,
-    MemorySettingError,
-    SummaryError,
-)
+from callboard.memory.errors import ContextTooSmallError, ImageError, MemoryValueError, SummaryError
 from callboard.runtime.errors import register_errors
 
 
@@ -14,7 +9,7 @@ from callboard.runtime.errors import register_errors
     "error",
     [
         ImageError("it is a cat"),
-        MemorySettingError("keep", "0", "at least 1"),
+        MemoryValueError("keep", "0", "at least 1"),
         ContextTooSmallError(1_234),
         SummaryError(5),
     ],

@@ -11,7 +11,7 @@ import pytest
 from callboard import App, FunctionCall
 from callboard.agents import AssistantAgent
 from callboard.memory import HashingEmbedder, MemoryContent, MemoryMimeType
-from callboard.memory.errors import MemorySettingError
+from callboard.memory.errors import MemoryValueError
 from callboard.memory_service import MemoryServiceClient, memory_service
 from callboard.messages import MemoryQueryEvent, TextMessage
 from callboard.models import LLMMessage, ReplayChatCompletionClient
@@ -87,7 +87,7 @@ async def test_an_agent_with_an_owner_has_the_memory_of_its_key(harness: Harness
 
 async def test_without_an_owner_it_is_for_teams_on_the_bus(harness: Harness) -> None:
     memory = MemoryServiceClient(agent=customer)
-    with pytest.raises(MemorySettingError, match="unless agents of a team on the bus use it"):
+    with pytest.raises(MemoryValueError, match="unless agents of a team on the bus use it"):
         await memory.query("tea")
     team = Desk(memory).team
     with pytest.raises(TeamRunError, match="unless agents of a team on the bus use it"):

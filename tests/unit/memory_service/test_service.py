@@ -22,7 +22,7 @@ from callboard.memory import (
     Search,
 )
 from callboard.memory.contexts import UnboundedChatCompletionContext
-from callboard.memory.errors import ContentKindError, FilterError, MemorySettingError
+from callboard.memory.errors import MemoryValueError
 from callboard.memory.llm_messages import UserMessage
 from callboard.memory.stores import Filter, Record, content_of, record_of
 from callboard.memory_service import (
@@ -178,11 +178,11 @@ async def test_errors_of_the_service_arrive_as_themselves(runtime: RedisAgentRun
     memory = MemoryServiceClient(runtime, "shared")
     await memory.add(text("a"))
 
-    with pytest.raises(FilterError, match="the filter can't be used"):
+    with pytest.raises(MemoryValueError, match="the filter can't be used"):
         await memory.query("a", where={"a": {"$like": 1}})
-    with pytest.raises(ContentKindError):
+    with pytest.raises(MemoryValueError):
         await memory.add(MemoryContent(content=b"a", mime_type=MemoryMimeType.BINARY))
-    with pytest.raises(MemorySettingError):
+    with pytest.raises(MemoryValueError):
         await memory.query("a", k=0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'n'"):
         await memory.query("a", n=0)
@@ -234,7 +234,7 @@ def test_an_app_has_a_service_by_one_call(tmp_path: Path) -> None:
     assert (declaration.type, declaration.agent_class, declaration.processes) == ("recall", MemoryService, 1)
     with pytest.raises(DuplicateAgentTypeError):
         memory_service(app, type="recall")
-    with pytest.raises(MemorySettingError, match="path="):
+    with pytest.raises(MemoryValueError, match="path="):
         memory_service(app, tmp_path, config=PersistentChromaDBVectorMemoryConfig())
 
 
@@ -309,7 +309,7 @@ async def test_a_service_keeps_any_store() -> None:
 
 
 def test_a_store_of_ones_own_has_its_own_settings() -> None:
-    with pytest.raises(MemorySettingError, match="given without path, config and embedder"):
+    with pytest.raises(MemoryValueError, match="given without path, config and embedder"):
         memory_service(App("notes"), "folder", store=EqualTexts)
 
 

@@ -13,7 +13,7 @@ import pytest
 from callboard import AgentId, App, TopicId
 from callboard.broker import BrokerSettings, RetryPolicy
 from callboard.broker.redis.operations.deadletters import list_letters
-from callboard.errors import AgentDeclarationError
+from callboard.errors import DeclarationError
 from callboard.memory import EmbeddingModel, HashingEmbedder, MemoryContent, MemoryMimeType
 from callboard.memory.chroma import ChromaDBVectorMemory
 from callboard.memory.errors import StoreUnavailableError
@@ -113,7 +113,7 @@ def test_a_service_has_the_settings_of_an_agent_type(tmp_path: Path) -> None:
     assert (declaration.settings.retry, declaration.settings.max_attempts) == (retry, 5)
     assert embedder_of_service(declaration) is not None
     assert embedder_of_service(memory_service(App("own"), store=lambda _: ChromaDBVectorMemory())) is None
-    with pytest.raises(AgentDeclarationError, match="There is no agent setting 'retries'"):
+    with pytest.raises(DeclarationError, match="There is no agent setting 'retries'"):
         memory_service(App("typo"), tmp_path, retries=5)  # type: ignore[call-arg]
 
 

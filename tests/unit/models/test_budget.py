@@ -12,7 +12,7 @@ from callboard.memory.llm_messages import LLMMessage
 from callboard.models import (
     Budget,
     CreateResult,
-    InMemoryStore,
+    LocalStore,
     MeteredChatCompletionClient,
     ModelSettings,
     Price,
@@ -22,7 +22,7 @@ from callboard.models import (
     UsageLedger,
     usage_run,
 )
-from callboard.models.errors import BudgetExceededError, ModelConnectionError, UnknownPriceError
+from callboard.models.errors import BadRequestError, BudgetExceededError, ModelConnectionError
 from callboard.models.replay import Answer
 
 from .asking import HELLO, result, stream_of
@@ -96,7 +96,7 @@ async def test_a_budget_in_money() -> None:
 
 
 async def test_a_budget_in_money_needs_a_price() -> None:
-    with pytest.raises(UnknownPriceError, match="add it to the prices"):
+    with pytest.raises(BadRequestError, match="add it to the prices"):
         await metered(["one"], Budget(usd=1.0), model="unheard of").create(HELLO)
 
 
@@ -128,7 +128,7 @@ async def test_every_agent_has_its_own_budget_and_one_by_name_a_smaller_one() ->
 
 async def test_requests_at_once_stay_within_the_budget_together() -> None:
     """Also those of several clients, as several processes have them, with one store."""
-    store = InMemoryStore()
+    store = LocalStore()
     go_on = asyncio.Event()
 
     async def slowly(messages: Sequence[LLMMessage]) -> str:

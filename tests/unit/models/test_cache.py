@@ -9,7 +9,7 @@ from callboard.models import (
     CachedChatCompletionClient,
     Delayed,
     FunctionCall,
-    InMemoryStore,
+    LocalStore,
     ReplayChatCompletionClient,
     RequestUsage,
     Streamed,
@@ -45,7 +45,7 @@ async def test_arguments_are_a_part_of_the_question() -> None:
 
 
 async def test_two_models_do_not_answer_for_each_other() -> None:
-    store = InMemoryStore()
+    store = LocalStore()
     await cached("small", store=store, model="small").create(HELLO)
     assert (await cached("large", store=store, model="large").create(HELLO)).content == "large"
     assert (await cached("new", store=store, model="small").create(HELLO)).content == "small"
@@ -100,7 +100,7 @@ async def test_actual_usage_leaves_cached_answers_out() -> None:
 
 
 async def test_an_unreadable_cached_answer_is_asked_again() -> None:
-    class Broken(InMemoryStore):
+    class Broken(LocalStore):
         async def get(self, name: str) -> bytes | None:
             return b'{"version": 0}'
 
@@ -111,7 +111,7 @@ async def test_an_unreadable_cached_answer_is_asked_again() -> None:
 async def test_a_cached_answer_expires() -> None:
     now = 0.0
     inner = ReplayChatCompletionClient(["a", "b"])
-    client = CachedChatCompletionClient(inner, InMemoryStore(clock=lambda: now), seconds=10)
+    client = CachedChatCompletionClient(inner, LocalStore(clock=lambda: now), seconds=10)
     await client.create(HELLO)
     now = 10
     assert (await client.create(HELLO)).content == "b"

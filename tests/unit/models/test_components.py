@@ -14,7 +14,6 @@ from callboard.foundation.component import (
     ComponentNotAllowedError,
     ComponentTypeError,
     NotDumpableError,
-    UnknownProviderError,
 )
 from callboard.models import (
     CachedChatCompletionClient,
@@ -286,7 +285,7 @@ class TestAzure:
     def test_a_token_provider_that_is_unknown_is_refused(self) -> None:
         provider = {"provider": "autogen_ext.auth.azure.AzureTokenProvider", "config": {}}
         config = {**self.CONFIG, "azure_ad_token_provider": provider}
-        with pytest.raises(UnknownProviderError):
+        with pytest.raises(ComponentNotAllowedError):
             ChatCompletionClient.load_component(
                 {**self.dump(), "config": config}, hosts=["a.openai.azure.com"]
             )

@@ -9,20 +9,18 @@ from callboard.broker.retry import RetryPolicy
 from callboard.foundation import ActorError
 from callboard.models import RequestUsage, errors
 from callboard.models.errors import (
+    BadRequestError,
     BudgetExceededError,
     ModelError,
+    ModelNotFoundError,
     ModelTimeoutError,
     RateLimitError,
-    ReplayExhaustedError,
-    UnknownModelError,
-    UnknownPriceError,
-    UnsupportedFeatureError,
 )
+from callboard.models.info import get_info
 from callboard.runtime.errors import register_errors
 
 PERMANENT = """QuotaExceededError ContextLengthError ContentFilterError AuthenticationError BadRequestError
-    ModelNotFoundError UnsupportedFeatureError UnknownModelError BudgetExceededError UnknownPriceError
-    ReplayExhaustedError"""
+    ModelNotFoundError BudgetExceededError"""
 
 
 MODEL_ERRORS = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, ModelError)]
@@ -30,14 +28,8 @@ MODEL_ERRORS = [c for c in vars(errors).values() if isinstance(c, type) and issu
 
 def made(cls: type[ModelError]) -> ModelError:
     """One error of a class."""
-    if cls is UnknownModelError:
-        return UnknownModelError("gpt-4x", known=["gpt-4", "o1"])
     if cls is BudgetExceededError:
         return BudgetExceededError("gpt-4", unit="USD", limit=1.0, spent=0.75, needed=0.5)
-    if cls is UnknownPriceError:
-        return UnknownPriceError("gpt-4")
-    if cls is ReplayExhaustedError:
-        return ReplayExhaustedError("replay", answers=2)
     return cls("gpt-4", "no", 429, 1.5)
 
 
@@ -82,7 +74,7 @@ def test_what_was_paid_for_crosses_processes() -> None:
 
 
 def test_errors_have_the_bases_that_autogen_raises() -> None:
-    for cls in (UnsupportedFeatureError, UnknownModelError, ReplayExhaustedError):
+    for cls in (BadRequestError, ModelNotFoundError):
         assert issubclass(cls, ValueError)
     assert issubclass(ModelTimeoutError, TimeoutError)
 
@@ -91,10 +83,14 @@ def test_the_sentences_name_a_remedy() -> None:
     assert str(made(RateLimitError)) == (
         "gpt-4: no (HTTP 429). Send less at once, or give the client more attempts"
     )
-    assert str(made(UnknownModelError)) == (
-        "model_info is required for the model 'gpt-4x', of which nothing is known. Did you mean 'gpt-4'?"
+    with pytest.raises(ModelNotFoundError) as unknown:
+        get_info("gpt-4x")
+    assert str(unknown.value) == (
+        "gpt-4x: model_info is required, for nothing is known of this model. Did you mean 'gpt-4'?"
     )
-    assert str(UnknownModelError("x")).endswith("nothing is known.")
+    assert (
+        str(ModelNotFoundError("x", "no", 404)) == "x: no (HTTP 404). Check the model's name and the base_url"
+    )
     assert "of 1 for total 0.75 are spent or set aside. Raise the budget" in str(made(BudgetExceededError))
 
 

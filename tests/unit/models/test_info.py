@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.models.errors import UnknownModelError
+from callboard.models.errors import ModelNotFoundError
 from callboard.models.info import (
     KNOWN,
     get_info,
@@ -39,12 +39,12 @@ def test_versions_do_not_matter(name: str, model: str) -> None:
 @pytest.mark.parametrize("name", ["gpt-4o-mega", "llama", "", "gpt-40", "my-gpt-4o", "gpt-4o-preview"])
 def test_others_are_not_guessed(name: str) -> None:
     for get in (get_info, get_token_limit):
-        with pytest.raises(UnknownModelError, match="model_info is required"):
+        with pytest.raises(ModelNotFoundError, match="model_info is required"):
             get(name)
 
 
 def test_the_nearest_name_is_told() -> None:
-    with pytest.raises(UnknownModelError, match="Did you mean 'gpt-4o'"):
+    with pytest.raises(ModelNotFoundError, match="Did you mean 'gpt-4o'"):
         get_info("gpt4o")
 
 

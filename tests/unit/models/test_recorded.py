@@ -21,7 +21,7 @@ from callboard.models import (
     UserMessage,
 )
 from callboard.models.base import ModelRequest
-from callboard.models.errors import ModelConnectionError, NotAModelClientError
+from callboard.models.errors import BadRequestError, ModelConnectionError
 from callboard.models.recorded import recorded, unrecorded
 from callboard.models.replay import Answer
 from callboard.teams import MagenticOneGroupChat, SelectorGroupChat
@@ -206,7 +206,7 @@ def test_what_is_no_client_is_refused_where_it_is_given(given: Any) -> None:
         lambda: MagenticOneGroupChat([UserProxyAgent("a")], given),
     ]
     for make in makers:
-        with pytest.raises(NotAModelClientError, match="is no model client: give an object, such as"):
+        with pytest.raises(BadRequestError, match="is no model client: give an object, such as"):
             make()
 
 

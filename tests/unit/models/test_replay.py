@@ -21,7 +21,7 @@ from callboard.models import (
     Streamed,
     UserMessage,
 )
-from callboard.models.errors import RateLimitError, ReplayExhaustedError
+from callboard.models.errors import BadRequestError, RateLimitError
 from callboard.models.replay import Answer
 
 from .asking import HELLO, result, stream_of
@@ -99,7 +99,7 @@ async def test_after_the_last_answer_comes_an_error_or_the_default() -> None:
     await client.create(HELLO)
     with pytest.raises(ValueError, match="No more mock responses available"):
         await client.create(HELLO)
-    with pytest.raises(ReplayExhaustedError):
+    with pytest.raises(BadRequestError):
         await stream_of(client)
     client.set_default(last_words)
     for _ in range(3):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from callboard.models import InMemoryStore, Spent, UsageLedger, usage_run
+from callboard.models import LocalStore, Spent, UsageLedger, usage_run
 from callboard.models.types import RunUsage, UsagePart
 from callboard.runtime.execution import speaking_as
 
@@ -26,7 +26,7 @@ async def test_it_is_read_by_agent_and_model() -> None:
 
 
 async def test_its_limits_are_known_and_end_what_begins_without_setting_aside() -> None:
-    ledger = UsageLedger(InMemoryStore())
+    ledger = UsageLedger(LocalStore())
     await ledger.limit("run:42", tokens=7, usd=0.5)
     usage = await ledger.of_run("42")
     assert (usage.limit_tokens, usage.limit_usd) == (7, 0.5)

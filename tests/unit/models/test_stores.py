@@ -8,8 +8,8 @@ import pytest
 from callboard import App, MessageContext, RedisAgentRuntime, RoutedAgent, rpc
 from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.redis.store import RedisStore
-from callboard.errors import OutsideContextError
-from callboard.models import InMemoryStore, RuntimeStore
+from callboard.errors import MisuseError
+from callboard.models import LocalStore, RuntimeStore
 from callboard.models.stores import Store
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Answer, Ask
@@ -26,7 +26,7 @@ class Clock:
 @pytest.fixture(params=["memory", "redis"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     if request.param == "memory":
-        yield InMemoryStore()
+        yield LocalStore()
         return
     made = RedisStore.at(f"memory://stores-{os.urandom(4).hex()}", BrokerSettings(namespace="stores"))
     yield made
@@ -111,7 +111,7 @@ async def test_a_scope_may_carry_its_limits_itself(store: Store) -> None:
 
 async def test_in_memory_everything_expires() -> None:
     clock = Clock()
-    store = InMemoryStore(clock=clock)
+    store = LocalStore(clock=clock)
     await store.set("a", b"1", 10)
     await store.add("t", {"x": 1}, 10)
     clock.now = 9
@@ -124,7 +124,7 @@ async def test_in_memory_everything_expires() -> None:
 
 
 async def test_in_memory_the_name_used_longest_ago_is_dropped() -> None:
-    store = InMemoryStore(max_names=2)
+    store = LocalStore(max_names=2)
     await store.set("a", b"1", 10)
     await store.set("b", b"2", 10)
     await store.get("a")
@@ -158,5 +158,5 @@ async def test_a_runtime_store_is_the_server_of_the_handler() -> None:
 
 
 async def test_outside_a_handler_there_is_no_runtime_store() -> None:
-    with pytest.raises(OutsideContextError, match="RuntimeStore"):
+    with pytest.raises(MisuseError, match="RuntimeStore"):
         await RuntimeStore().get("a")

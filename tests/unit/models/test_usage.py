@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from callboard.broker import AgentId
 from callboard.core.context import MessageHandlerContext
-from callboard.models import InMemoryStore, ModelSettings, Price, RequestUsage, Spent, UsageLedger, usage_run
+from callboard.models import LocalStore, ModelSettings, Price, RequestUsage, Spent, UsageLedger, usage_run
 from callboard.models.budget import scopes
 
 SETTINGS = ModelSettings(prices={"gpt": Price(1.0, 2.0)}, hold_seconds=10)
@@ -38,6 +38,6 @@ async def test_it_adds_up_per_scope() -> None:
 
 
 async def test_two_ledgers_with_one_store_are_one() -> None:
-    store = InMemoryStore()
+    store = LocalStore()
     await UsageLedger(store).add(("total",), Spent(1, 2, 3))
     assert await UsageLedger(store).spent() == Spent(1, 2, 3)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from callboard import App
-from callboard.process.loader import LoadingError, load_app, split_target
+from callboard.errors import DeclarationError
+from callboard.process.loader import load_app, split_target
 
 
 @pytest.fixture
@@ -37,51 +38,53 @@ def test_an_app_is_found(folder: Path) -> None:
 
 
 def test_a_missing_module_names_the_nearest(folder: Path) -> None:
-    with pytest.raises(LoadingError, match=r"Did you mean 'loading_shop'\?") as caught:
+    with pytest.raises(DeclarationError, match=r"Did you mean 'loading_shop'\?") as caught:
         load_app("loading_shopp:app", folder)
     assert str(caught.value).startswith("there is no module 'loading_shopp' in ")
-    with pytest.raises(LoadingError, match=r"loading_package\.none"):
+    with pytest.raises(DeclarationError, match=r"loading_package\.none"):
         load_app("loading_package.none:app", folder)
 
 
 def test_a_missing_import_inside_the_module_is_another_error(folder: Path) -> None:
     (folder / "loading_broken.py").write_text("\nimport no_such_thing_here\n")
-    with pytest.raises(LoadingError, match="No module named 'no_such_thing_here'") as caught:
+    with pytest.raises(DeclarationError, match="No module named 'no_such_thing_here'") as caught:
         load_app("loading_broken:app", folder)
     assert str(caught.value).endswith(f" at {folder / 'loading_broken.py'}:2")
 
 
 def test_what_callboard_refuses_is_placed_where_the_user_wrote_it(folder: Path) -> None:
     (folder / "loading_refused.py").write_text("from callboard import App\n\napp = App('two words')\n")
-    with pytest.raises(LoadingError, match="SettingValueError") as caught:
+    with pytest.raises(DeclarationError, match="SettingValueError") as caught:
         load_app("loading_refused:app", folder)
     assert str(caught.value).endswith(f" at {folder / 'loading_refused.py'}:3")
 
 
 def test_a_syntax_error_says_where(folder: Path) -> None:
     (folder / "loading_syntax.py").write_text("def f(:\n")
-    with pytest.raises(LoadingError, match=r"loading_syntax\.py, line 1"):
+    with pytest.raises(DeclarationError, match=r"loading_syntax\.py, line 1"):
         load_app("loading_syntax:app", folder)
 
 
 def test_a_module_that_exits_says_so(folder: Path) -> None:
     (folder / "loading_exits.py").write_text("import sys\nsys.exit('no key is set')\n")
-    with pytest.raises(LoadingError, match=r"SystemExit: no key is set at .*loading_exits\.py:2"):
+    with pytest.raises(DeclarationError, match=r"SystemExit: no key is set at .*loading_exits\.py:2"):
         load_app("loading_exits:app", folder)
 
 
 def test_a_missing_name_lists_the_apps(folder: Path) -> None:
-    with pytest.raises(LoadingError, match=r"Its apps: app, other\."):
+    with pytest.raises(DeclarationError, match=r"Its apps: app, other\."):
         load_app("loading_shop:ap", folder)
     (folder / "loading_empty.py").write_text("")
-    with pytest.raises(LoadingError, match=r"add `app = App\(\.\.\.\)` to it"):
+    with pytest.raises(DeclarationError, match=r"add `app = App\(\.\.\.\)` to it"):
         load_app("loading_empty:app", folder)
 
 
 def test_something_else_is_refused(folder: Path) -> None:
-    with pytest.raises(LoadingError, match="loading_shop:App is the class App, not App"):
+    with pytest.raises(DeclarationError, match="loading_shop:App is the class App, not App"):
         load_app("loading_shop:App", folder)
-    with pytest.raises(LoadingError, match=r"loading_shop:n is of class int, not App; its apps: app, other"):
+    with pytest.raises(
+        DeclarationError, match=r"loading_shop:n is of class int, not App; its apps: app, other"
+    ):
         load_app("loading_shop:n", folder)
 
 
@@ -97,7 +100,7 @@ def test_something_else_is_refused(folder: Path) -> None:
     ],
 )
 def test_a_target_of_another_form_gets_advice(target: str, advice: str) -> None:
-    with pytest.raises(LoadingError, match=advice):
+    with pytest.raises(DeclarationError, match=advice):
         split_target(target)
 
 
@@ -109,5 +112,5 @@ def test_an_app_may_be_called_like_a_link_of_ours(folder: Path, name: str) -> No
 
 def test_a_file_with_the_name_of_our_package_is_refused(folder: Path) -> None:
     (folder / "callboard.py").write_text("")
-    with pytest.raises(LoadingError, match=r"give the file callboard\.py another name"):
+    with pytest.raises(DeclarationError, match=r"give the file callboard\.py another name"):
         load_app("callboard:app", folder)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from callboard.broker import BrokerSettings
-from callboard.process.worker import MaxMemoryTooLowError, StopRequest, _passed_limit, resident_bytes
+from callboard.process.worker import StopRequest, WorkerProcessError, _passed_limit, resident_bytes
 
 
 async def test_the_first_signal_drains_and_the_second_stops_at_once() -> None:
@@ -78,7 +78,7 @@ def test_which_limit_was_passed(settings: dict[str, int], messages: int, says: s
 
 
 def test_a_limit_below_the_start_says_what_to_do() -> None:
-    assert str(MaxMemoryTooLowError(50_000_000, 87_000_000)) == (
+    assert str(WorkerProcessError.of_memory(50_000_000, 87_000_000)) == (
         "this worker takes 87 MB before its first message and may take 50 MB: raise max_memory"
     )
 

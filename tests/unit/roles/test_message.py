@@ -17,7 +17,6 @@ from callboard.roles import (
     MessageDataError,
     Role,
     SystemMessage,
-    UnknownContentError,
     UserMessage,
     UserRequirement,
     any_to_str,
@@ -116,7 +115,7 @@ def test_data_that_name_what_is_not_known_are_refused(content: object) -> None:
 
 
 def test_what_is_not_known_is_not_sent_either() -> None:
-    with pytest.raises(UnknownContentError, match="known_content"):
+    with pytest.raises(MessageDataError, match="known_content"):
         Message("a", instruct_content=Other(title="x")).dump()
     with pytest.raises(RoleDeclarationError, match="pydantic"):
         known_content(int)  # type: ignore[type-var]

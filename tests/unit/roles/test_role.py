@@ -17,8 +17,6 @@ from callboard.roles import (
     EnvironmentStateError,
     Message,
     MessageDataError,
-    NoEnvironmentError,
-    ReactModeError,
     Role,
     RoleDeclarationError,
     RoleReactMode,
@@ -126,7 +124,7 @@ async def test_a_plan_is_made_and_carried_out() -> None:
 
 def test_there_are_three_ways_to_react() -> None:
     assert RoleReactMode.values() == ["react", "by_order", "plan_and_act"]
-    with pytest.raises(ReactModeError, match="'jump'") as caught:
+    with pytest.raises(RoleDeclarationError, match="'jump'") as caught:
         Role()._set_react_mode("jump")
     assert isinstance(caught.value, AssertionError)
 
@@ -168,7 +166,7 @@ def test_what_a_role_watches() -> None:
 def test_what_can_not_be_is_said_at_once() -> None:
     with pytest.raises(RoleDeclarationError, match="int is no Action"):
         Role().set_actions([3])  # type: ignore[list-item]
-    with pytest.raises(NoEnvironmentError, match="add_roles"):
+    with pytest.raises(EnvironmentStateError, match="add_roles"):
         Role().rc.env  # noqa: B018
     with pytest.raises(RoleDeclarationError, match="model_client"):
         Context().llm()

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from callboard.roles import Message, Part, UnknownRoleError
+from callboard.roles import Message, Part, Role, UnknownRoleError
 from callboard.roles.actor import Acting
-from callboard.roles.errors import DuplicateRoleError, HopLimitError
+from callboard.roles.errors import HopLimitError, RoleDeclarationError
 from callboard.roles.message import bus_name, topic_of
 from callboard.roles.routing import Post, PostDestination, Routing, check_hops, merged, rounds_of
 
@@ -51,7 +51,7 @@ def test_nobody_is_written_to_who_is_not_there() -> None:
     ROUTING.check(Message(send_to={"a", "m.b", "<all>", "<none>", "<self>"}))
     with pytest.raises(UnknownRoleError, match="'d'"):
         ROUTING.check(Message(send_to={"a", "d"}))
-    with pytest.raises(DuplicateRoleError):
+    with pytest.raises(RoleDeclarationError):
         Routing([post("a"), post("a")])
 
 
@@ -69,9 +69,14 @@ def test_what_leads_to_several_messages() -> None:
         check_hops({"a": 2, "b": 1}, 3, "b")
 
 
-class Somebody:
-    agent_type = "b"
-    address = "m.B"
+class Somebody(Role):
+    @property
+    def agent_type(self) -> str:
+        return "b"
+
+    @property
+    def address(self) -> str:
+        return "m.B"
 
     def cause(self) -> str:
         return "x"

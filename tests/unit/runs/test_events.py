@@ -9,23 +9,23 @@ import pytest
 from pydantic import ValidationError
 
 from callboard import runs
+from callboard.errors import MisuseError
 from callboard.runs import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
     CompletedEvent,
     ErrorEvent,
     Event,
-    EventTypeError,
     HandoffEvent,
     InputRequestEvent,
     InputResponseEvent,
     OutputEvent,
+    RunDeclarationError,
     SpeakerSelectedEvent,
     StreamEvent,
     SystemEvent,
     ToolCallEvent,
     ToolResultEvent,
-    UnboundRequestError,
     UsageEvent,
     load_event,
 )
@@ -114,7 +114,7 @@ def test_each_event_finds_its_method_and_new_types_are_system_events_to_an_old_p
 
 
 def test_an_async_question_is_not_processed_synchronously() -> None:
-    with pytest.raises(EventTypeError, match="a_process"):
+    with pytest.raises(RunDeclarationError, match="a_process"):
         AsyncInputRequestEvent(prompt="Who?").process(RfcProcessor())
 
 
@@ -130,12 +130,12 @@ async def test_async_methods_are_awaited_and_a_missing_one_is_named() -> None:
     await SystemEvent(value="done").a_process(processor)
     await CompletedEvent().a_process(processor)
     assert processor.seen == ["done", "done"]
-    with pytest.raises(EventTypeError, match="a_process_output_event"):
+    with pytest.raises(RunDeclarationError, match="a_process_output_event"):
         await OutputEvent(value="4").a_process(processor)
 
 
 async def test_a_question_from_nowhere_can_not_be_answered() -> None:
-    with pytest.raises(UnboundRequestError, match="respond"):
+    with pytest.raises(MisuseError, match="respond"):
         InputRequestEvent(prompt="Who?").respond("ada")
-    with pytest.raises(UnboundRequestError):
+    with pytest.raises(MisuseError):
         await AsyncInputRequestEvent(prompt="Who?").a_respond("ada")

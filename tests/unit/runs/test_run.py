@@ -101,7 +101,7 @@ async def test_agents_remember_nothing_of_other_runs() -> None:
     first, second = [await a_run(alice, message=text, max_turns=1) for text in ("One", "Two")]
     assert texts(await first.messages) == ["user: One", "Alice: Alice speaks"]
     assert texts(await second.messages) == ["user: Two", "Alice: Alice speaks"]
-    assert not alice.chat_messages[alice.group]
+    assert not alice.member.messages
 
 
 # The rows of the table in the specification of runs

@@ -13,7 +13,7 @@ from callboard.broker import BrokerSettings, MessageRegistry
 from callboard.broker.envelope import Delivery, Envelope
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.core.cancellation import CancellationToken
-from callboard.runtime.effects import Recorder
+from callboard.runtime.effects import EffectRecorder
 from callboard.runtime.execution import LATER, HandlerContext, Surroundings
 
 EVENT = Envelope("m1", "Note", "a", "clerk/ada", 5, b"")
@@ -59,7 +59,7 @@ async def test_a_recorder_is_made_when_it_is_looked_at() -> None:
     told = context()
     assert not told.is_recorded
     recorder = told.recorder
-    assert isinstance(recorder, Recorder)
+    assert isinstance(recorder, EffectRecorder)
     assert told.is_recorded
     assert told.recorder is recorder
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from callboard import AgentId, CancellationToken, MessageContext, RoutedAgent, TopicId, event, rpc
 from callboard.broker import MessageRegistry
 from callboard.broker.envelope import Delivery, Envelope, Posting, head_of, read_delivery
-from callboard.broker.errors import DeadlineExceededError, DecodeError, UnknownMessageError
+from callboard.broker.errors import DeadlineExceededError, DecodeError
 from callboard.broker.mailbox import Mailbox
 from callboard.broker.outcome import Commit, DeadLetter, Release, Retry, Wait
 from callboard.broker.redis.client.states import StoredState
@@ -273,7 +273,9 @@ async def test_what_can_not_be_decoded_is_dead_and_a_requester_is_told(
     assert outcome.otherwise.reply is None
     assert "can't read Nobody" in caplog.text
     asked = fixture.delivery(Ask(), type=b"Nobody", head=request_head(NOW + 1000), stream=b"inbox:worker")
-    assert isinstance(_error(await fixture.host.handle(asked)), UnknownMessageError)
+    error = _error(await fixture.host.handle(asked))
+    assert isinstance(error, DecodeError)
+    assert error.is_unknown
     broken = await fixture.host.handle(fixture.delivery(Note(), head=b"\xc1\xc1", body=b"\xc1"))
     assert isinstance(broken, DeadLetter)
     assert fixture.host.failed == 3

@@ -16,9 +16,8 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import RetryPolicy
 from callboard.core.declaration import AgentSettings
 from callboard.core.protocol import AgentRuntime
-from callboard.errors import DuplicateAgentTypeError, UnknownAgentTypeError
+from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
 from callboard.runtime.agents import UNKNOWN, LocalAgents
-from callboard.runtime.errors import AgentInstanceError, RuntimeStateError
 from tests.helpers.eventually import eventually
 from tests.unit.recording import RecordingRuntime
 
@@ -78,7 +77,7 @@ def test_types(agents: LocalAgents) -> None:
     }
     with pytest.raises(DuplicateAgentTypeError):
         agents.add_type("worker", Worker, Worker, AgentSettings())
-    with pytest.raises(UnknownAgentTypeError, match="Did you mean 'worker'"):
+    with pytest.raises(UnknownNameError, match="Did you mean 'worker'"):
         agents.kind("workers")
 
 
@@ -138,7 +137,7 @@ async def test_a_maker_that_is_cancelled_leaves_nobody_waiting(agents: LocalAgen
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    with pytest.raises(RuntimeStateError):
+    with pytest.raises(MisuseError):
         await second
     entry.factory = Worker
     await agents.get(entry, A)
@@ -215,7 +214,7 @@ async def test_instances(agents: LocalAgents) -> None:
     assert await agents.add_instance(Plain(), ids[0])
     assert not await agents.add_instance(Plain(), ids[1])
     for agent, agent_id in ((Plain(), ids[0]), (Worker(), AgentId("desk", "three"))):
-        with pytest.raises(AgentInstanceError):
+        with pytest.raises(DeclarationError):
             await agents.add_instance(agent, agent_id)
     with pytest.raises(DuplicateAgentTypeError):
         await agents.add_instance(Worker(), A)

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from callboard.broker import BrokerSettings, MessageRegistry
-from callboard.broker.errors import ClaimTooLargeError, DecodeError, EncodeError, UnknownMessageError
+from callboard.broker.errors import DecodeError, EncodeError, PayloadTooLargeError
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.errors import StepError
-from callboard.runtime.effects import Recorder
+from callboard.errors import DeclarationError
+from callboard.runtime.effects import EffectRecorder
 from tests.helpers.fake_transport import FakeTransport
 from tests.helpers.runtimes import Answer, Note
 
@@ -40,9 +40,9 @@ def transport() -> FakeTransport:
     return FakeTransport()
 
 
-def _recorder(transport: FakeTransport, registry: MessageRegistry | None = None) -> Recorder:
+def _recorder(transport: FakeTransport, registry: MessageRegistry | None = None) -> EffectRecorder:
     """As in another attempt, maybe in another process."""
-    return Recorder(cast("RedisTransport", transport), registry or MessageRegistry(), "worker", "m1")
+    return EffectRecorder(cast("RedisTransport", transport), registry or MessageRegistry(), "worker", "m1")
 
 
 async def test_the_result_is_recorded_and_found_in_the_next_attempt(transport: FakeTransport) -> None:
@@ -86,7 +86,7 @@ async def test_a_result_that_no_attempt_could_read_is_refused(transport: FakeTra
         return "x" * 2_000
 
     transport.settings = BrokerSettings(max_payload=1_000, max_claim=1_500)
-    with pytest.raises(ClaimTooLargeError):
+    with pytest.raises(PayloadTooLargeError, match="max_claim"):
         await _recorder(transport)("read", large)
 
 
@@ -131,7 +131,7 @@ async def test_a_function_that_is_not_async_is_refused(transport: FakeTransport)
     def pay() -> Any:
         return 250
 
-    with pytest.raises(StepError, match="'pay' can't run: its function has to be async"):
+    with pytest.raises(DeclarationError, match="'pay' can't run: its function has to be async"):
         await _recorder(transport)("pay", pay)
     assert transport.records == {}
 
@@ -199,7 +199,7 @@ async def test_a_process_that_never_saw_the_class_learns_it_from_the_function(
 
 async def test_a_function_without_annotations_needs_a_registered_class(transport: FakeTransport) -> None:
     await _recorder(transport)("one", _untold)
-    with pytest.raises(UnknownMessageError, match="Money"):
+    with pytest.raises(DecodeError, match="Money"):
         await _recorder(transport)("one", _untold)
     registry = MessageRegistry()
     registry.register(Money, Note, Answer)

@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from callboard import Agent, AgentId, AgentRuntime, BaseAgent, MessageContext
 from callboard.core.declaration import AgentSettings
+from callboard.errors import DeclarationError
 from callboard.runtime.agents import LiveAgent, LocalAgentType
-from callboard.runtime.errors import AgentInstanceError, UnknownInstanceError
+from callboard.runtime.errors import UnknownInstanceError
 
 ID = AgentId("worker", "a")
 
@@ -50,15 +51,15 @@ def test_what_a_factory_may_make() -> None:
     _entry(Plain, Plain).check(Persistent.__base__())  # type: ignore[misc]
     _entry(Plain, None).check(Plain())
     _entry(Persistent, Persistent).check(Persistent())
-    with pytest.raises(AgentInstanceError, match="made a str; it was registered for Agent"):
+    with pytest.raises(DeclarationError, match="made a str; it was registered for Agent"):
         _entry(str, None).check("no agent")
-    with pytest.raises(AgentInstanceError, match="made a Plain; it was registered for Persistent"):
+    with pytest.raises(DeclarationError, match="made a Plain; it was registered for Persistent"):
         _entry(Plain, Persistent).check(Plain())
 
 
 @pytest.mark.parametrize("expected", [None, Plain])
 def test_a_state_that_nobody_was_told_of(expected: type | None) -> None:
-    with pytest.raises(AgentInstanceError, match="expected_class=Persistent") as caught:
+    with pytest.raises(DeclarationError, match="expected_class=Persistent") as caught:
         _entry(Persistent, expected).check(Persistent())
     assert "the factory of 'worker' made a Persistent" in str(caught.value)
 

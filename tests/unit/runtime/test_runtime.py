@@ -22,10 +22,9 @@ from callboard import (
     TopicId,
     TypeSubscription,
 )
-from callboard.broker.errors import BadUrlError, SettingsError
+from callboard.broker.errors import SettingsError
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.errors import UnknownAgentTypeError
-from callboard.runtime.errors import RuntimeStateError
+from callboard.errors import MisuseError, UnknownNameError
 from tests.helpers.runtimes import Answer, Ask, Note, closure, listener
 
 Make = Callable[..., RedisAgentRuntime]
@@ -136,7 +135,7 @@ async def test_a_server_in_the_environment_counts_beside_settings(
 
 @pytest.mark.parametrize("wrong", ["redis//localhost", "http://localhost", "redis://localhost:port"])
 async def test_a_url_with_a_mistake(url: str, make: Make, wrong: str) -> None:
-    with pytest.raises(BadUrlError):
+    with pytest.raises(SettingsError, match="the server URL"):
         await make(wrong).open()
 
 
@@ -155,7 +154,7 @@ async def test_opening_at_once_makes_one_connection(url: str, make: Make) -> Non
 
 async def test_it_opens_with_its_first_use(url: str, make: Make) -> None:
     runtime = make(url)
-    with pytest.raises(RuntimeStateError, match="await open"):
+    with pytest.raises(MisuseError, match="await open"):
         _ = runtime.settings
     await runtime.publish_message(Note(), TopicId("news", "a"))
     assert runtime.settings.request_timeout == 30
@@ -165,7 +164,7 @@ async def test_registering_alone_connects_to_nothing(make: Make) -> None:
     runtime = make("unix:///nowhere.sock")
     await listener(runtime, "listener", "news")
     await runtime.get("listener", lazy=False)
-    with pytest.raises(RuntimeStateError):
+    with pytest.raises(MisuseError):
         _ = runtime.transport
 
 
@@ -237,7 +236,7 @@ async def test_an_app_is_declared_as_a_whole_also_by_who_runs_nothing(url: str) 
 
 
 async def test_a_type_that_the_app_does_not_have(url: str) -> None:
-    with pytest.raises(UnknownAgentTypeError, match="Did you mean 'second'"):
+    with pytest.raises(UnknownNameError, match="Did you mean 'second'"):
         RedisAgentRuntime.from_app(_app(), url, types=["secnd"])
 
 

@@ -16,7 +16,7 @@ from callboard import (
     TypePrefixSubscription,
     UndeliverableException,
 )
-from callboard.broker import MessageRegistry, SubscriptionTable
+from callboard.broker import MessageRegistry
 from callboard.broker.envelope import Envelope, decode
 from callboard.broker.errors import (
     OverloadedError,
@@ -26,10 +26,12 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.remote_errors import encode_error
+from callboard.broker.subscriptions import SubscriptionTable
 from callboard.core.intervention import InterventionHandler
 from callboard.core.protocol import PublishOptions, RequestOptions, SendOptions
+from callboard.errors import SettingValueError
 from callboard.runtime.agents import LocalAgents
-from callboard.runtime.errors import DeadlockError, ScheduleError
+from callboard.runtime.errors import DeadlockError
 from callboard.runtime.execution import Execution, current
 from callboard.runtime.requests import PATIENCE, REMEMBERED
 from callboard.runtime.sending import Audience, Sender
@@ -161,7 +163,7 @@ async def test_times() -> None:
     due = [posting.due for posting in fixture.transport.posted]
     assert due == [0, 1500, -int(at.timestamp() * 1000), 0, -63_072_000_000]
     for wrong in ({"delay": -1}, {"delay": 1e9}, {"at": at.replace(tzinfo=None)}, {"at": at, "delay": 1}):
-        with pytest.raises(ScheduleError):
+        with pytest.raises(SettingValueError):
             await fixture.publish(**wrong)
     await fixture.publish(at=at.astimezone() + timedelta(0))
 
@@ -173,7 +175,7 @@ async def test_how_long_an_event_lives() -> None:
     await fixture.publish(expires_in=0.0001)
     assert [fixture.envelope(number).expires_in for number in range(3)] == [None, 1500, 1]
     for wrong in (0, -1, 1e9, float("nan")):
-        with pytest.raises(ScheduleError, match="expires_in"):
+        with pytest.raises(SettingValueError, match="expires_in"):
             await fixture.publish(expires_in=wrong)
     with pytest.raises(TypeError, match="no option 'expires_in'"):
         fixture.send(expires_in=5)

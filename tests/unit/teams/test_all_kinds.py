@@ -20,7 +20,6 @@ from callboard.teams import (
     DiGraphBuilder,
     GraphFlow,
     MagenticOneGroupChat,
-    ParticipantTypeError,
     RoundRobinGroupChat,
     SelectorGroupChat,
     Swarm,
@@ -59,7 +58,7 @@ async def test_a_team_of_any_kind_is_a_member_of_any(outer: str, inner: str) -> 
 
 @pytest.mark.parametrize("inner", KINDS)
 def test_only_a_swarm_takes_no_teams(inner: str) -> None:
-    with pytest.raises(ParticipantTypeError, match="Participant 'inner' must be a ChatAgent"):
+    with pytest.raises(TeamDeclarationError, match="Participant 'inner' must be a ChatAgent"):
         Swarm([Passer("ann"), inner_team(inner)])  # type: ignore[list-item]
 
 

@@ -16,12 +16,12 @@ from callboard.models import ReplayChatCompletionClient
 from callboard.teams import (
     ConcurrentGroupChat,
     DiGraphBuilder,
-    GraphConditionError,
     GraphFlow,
     MagenticOneGroupChat,
     RoundRobinGroupChat,
     SelectorGroupChat,
     Swarm,
+    TeamDeclarationError,
 )
 from tests.helpers.team_members import Parrot, texts_of
 
@@ -66,7 +66,7 @@ async def test_a_team_is_made_again_from_its_dump(make: Callable[[], Team]) -> N
 
 
 def test_functions_are_not_dropped_in_silence() -> None:
-    with pytest.raises(GraphConditionError):
+    with pytest.raises(TeamDeclarationError):
         graph(lambda _: True).dump_component()
     model = ReplayChatCompletionClient([])
     with pytest.raises(NotDumpableError, match="selector_func"):

@@ -14,7 +14,6 @@ from callboard.teams import (
     DiGraphBuilder,
     DiGraphEdge,
     DiGraphNode,
-    GraphConditionError,
     GraphFlow,
     TeamDeclarationError,
 )
@@ -136,7 +135,7 @@ def test_a_graph_survives_json() -> None:
 
 def test_a_function_cannot_be_dumped() -> None:
     made = DiGraphEdge(target="b", condition=lambda _: True)
-    with pytest.raises(GraphConditionError, match="The condition of an edge to 'b' is a function"):
+    with pytest.raises(TeamDeclarationError, match="The condition of an edge to 'b' is a function"):
         made.check_is_plain()
     with pytest.raises(ValueError, match="The condition of an edge to 'b' is a function"):
         graph(a=[made], b=[]).model_dump()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from callboard.messages import MessageFactory, TextMessage
-from callboard.teams.loop import ConversationState, Member, RoundRobinSelection, Spoken, TeamPlan, TurnLoop
+from callboard.teams.loop import ConversationState, Member, RoundRobinSelection, TeamPlan, TurnLoop
 
 GO = TextMessage(content="go", source="user")
 
@@ -13,17 +13,17 @@ def a_loop(*names: str) -> TurnLoop:
     return TurnLoop(plan, ConversationState(), RoundRobinSelection(), None)
 
 
-def said(member: str, turn: int) -> Spoken:
-    return Spoken(member, turn, [TextMessage(content=f"{member} in turn {turn}", source=member)])
+def said(member: str, turn: int) -> tuple[str, int, list[TextMessage]]:
+    return member, turn, [TextMessage(content=f"{member} in turn {turn}", source=member)]
 
 
 async def test_a_turn_is_heard_once() -> None:
     loop = a_loop("a", "b")
     await loop.start([GO])
-    following = await loop.hear(said("a", 1))
+    following = await loop.hear(*said("a", 1))
     assert following is not None
-    assert [ask.member for ask in following.asks] == ["b"]
-    assert await loop.hear(said("a", 1)) is None
+    assert list(following.speakers) == ["b"]
+    assert await loop.hear(*said("a", 1)) is None
     assert [entry.message.to_text() for entry in loop.state.thread] == ["go", "a in turn 1"]
 
 
@@ -31,5 +31,5 @@ async def test_an_answer_of_a_turn_that_is_over_is_not_heard() -> None:
     loop = a_loop("a")
     await loop.start([GO])
     await loop.start([GO])  # the first run was cancelled
-    assert await loop.hear(said("a", 1)) is None
+    assert await loop.hear(*said("a", 1)) is None
     assert len(loop.state.thread) == 2

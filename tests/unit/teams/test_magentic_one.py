@@ -11,8 +11,8 @@ from callboard.conditions import MaxMessageTermination
 from callboard.memory.llm_messages import Image
 from callboard.messages import MultiModalMessage, SelectSpeakerEvent
 from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
-from callboard.models.errors import ReplayExhaustedError
-from callboard.teams import LedgerError, MagenticOneGroupChat, SpeakerChoiceError, TeamRunError
+from callboard.models.errors import BadRequestError
+from callboard.teams import MagenticOneGroupChat, SpeakerChoiceError, TeamRunError
 from callboard.teams.magentic_one import LedgerEntry, read_ledger
 from tests.helpers.ledgers import ledger
 from tests.helpers.team_members import Parrot, shown_by, speakers_of
@@ -62,7 +62,7 @@ def without(field: str) -> str:
     ],
 )
 def test_what_is_no_ledger(text: str, problem: str) -> None:
-    with pytest.raises(LedgerError) as raised:
+    with pytest.raises(SpeakerChoiceError) as raised:
         read_ledger(text, ["ann", "bob"])
     assert str(raised.value) == problem
 
@@ -263,7 +263,7 @@ async def test_a_ledger_that_can_never_be_read_ends_the_run() -> None:
 
 async def test_a_failed_model_call_leaves_nothing_behind() -> None:
     team, (ann, _) = team_of("facts", "plan")
-    with pytest.raises(ReplayExhaustedError):
+    with pytest.raises(BadRequestError):
         await team.run(task="Find it.")
     assert ann.heard == []
     assert (await team.save_state())["agent_states"][BOSS]["task"] == ""

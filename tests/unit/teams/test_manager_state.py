@@ -6,8 +6,8 @@ from callboard.core.state import dump_state
 from callboard.teams import RoundRobinGroupChat
 from callboard.teams.loop import Speaking
 from callboard.teams.manager import TeamManager
-from callboard.teams.member import MemberMemory
 from callboard.teams.protocol import CurrentRun, ManagerState, ParentTeam
+from callboard.teams.states import MemberMemory
 from tests.helpers.chat import Echo
 
 

@@ -11,7 +11,7 @@ from callboard.messages import (
     TextMessage,
     ThoughtEvent,
 )
-from callboard.teams.client import RunReading
+from callboard.teams.client import RunView
 from callboard.teams.protocol import RunEnded, Shown
 
 TASK = TextMessage(content="go", source="user")
@@ -34,7 +34,7 @@ TASK_SHOWN = Shown(turn=(0,), source="", attempt="", messages=[TASK], is_final=T
 
 def read(*entries: Shown, shows_task: bool = True) -> tuple[list[Said], list[Said]]:
     """What is shown of these, and what the result has."""
-    reading = RunReading(shows_task)
+    reading = RunView(shows_task)
     shown = [message for entry in entries for message in reading.show(entry)]
     return shown, list(reading.result(RunEnded(state="completed")).messages)
 

@@ -20,7 +20,7 @@ from callboard.messages import (
     TextMessage,
 )
 from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
-from callboard.models.errors import ReplayExhaustedError
+from callboard.models.errors import BadRequestError
 from callboard.teams import (
     SelectorGroupChat,
     SpeakerChoiceError,
@@ -254,7 +254,7 @@ async def test_a_second_run_sees_all_of_the_first() -> None:
 async def test_a_choice_that_fails_adds_nothing_twice() -> None:
     model = replies()
     team = team_of(model, max_turns=1, selector_prompt="{history}")
-    with pytest.raises(ReplayExhaustedError):
+    with pytest.raises(BadRequestError):
         await team.run(task="One.")
     model.set_default("bob")
     await team.run()

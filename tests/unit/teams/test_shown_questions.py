@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, cast
 
 from callboard.core.cancellation import UNSET
-from callboard.core.questions import CheckedQuestion
+from callboard.core.people import Question
 from callboard.messages import InputRequestedEvent
 from callboard.teams.member import MOST_DETAILS, OMITTED, ShownQuestions
 
 
 def shown(details: dict[str, Any]) -> InputRequestedEvent:
-    question = CheckedQuestion.of(
+    question = Question.of(
         "May I?",
         name="n",
         choices=["yes", "no"],

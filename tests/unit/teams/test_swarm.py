@@ -11,9 +11,8 @@ from callboard.agents.base import Task
 from callboard.conditions import HandoffTermination
 from callboard.messages import HandoffMessage, SelectSpeakerEvent, TextMessage
 from callboard.teams import (
-    HandoffTargetError,
-    ParticipantTypeError,
     RoundRobinGroupChat,
+    SpeakerChoiceError,
     Swarm,
     TeamDeclarationError,
     TeamRunError,
@@ -81,7 +80,7 @@ async def test_without_a_valid_target_it_does_not_go_on(task: Task, text: str) -
     team = swarm(["user"], termination_condition=HandoffTermination("user"))
     result = await team.run(task="Begin.")
     assert result.stop_reason == "Handoff to user from ann detected."
-    with pytest.raises(HandoffTargetError) as raised:
+    with pytest.raises(SpeakerChoiceError) as raised:
         await team.run(task=task)
     assert str(raised.value).startswith(text)
 
@@ -96,7 +95,7 @@ async def test_it_goes_on_with_a_handoff_to_a_member() -> None:
 
 async def test_a_handoff_to_nobody_ends_the_run_with_an_error() -> None:
     team = swarm(["eve"], max_turns=5)
-    with pytest.raises(TeamRunError, match="HandoffTargetError: The target eve is not one of"):
+    with pytest.raises(TeamRunError, match="SpeakerChoiceError: The target eve is not one of"):
         await team.run(task="Begin.")
 
 
@@ -110,7 +109,7 @@ async def test_readers_see_who_is_next() -> None:
     [
         (
             lambda: [Passer("ann"), RoundRobinGroupChat([Parrot("bob")], name="inner")],
-            ParticipantTypeError,
+            TeamDeclarationError,
             "Participant 'inner' must be a ChatAgent",
         ),
         (
@@ -127,6 +126,6 @@ def test_what_it_cannot_be_made_of(members: Callable[[], Any], error: type[Excep
 
 
 def test_the_errors_are_those_of_autogen() -> None:
-    assert issubclass(ParticipantTypeError, TypeError)
+    assert issubclass(TeamDeclarationError, TypeError)
     assert issubclass(TeamDeclarationError, ValueError)
-    assert issubclass(HandoffTargetError, ValueError)
+    assert issubclass(SpeakerChoiceError, ValueError)

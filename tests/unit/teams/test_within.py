@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from callboard.teams.bus_run import LateError, within
+from callboard.teams import TeamNotRunError
+from callboard.teams.bus_run import within
 
 
 async def test_what_does_not_wait_has_no_limit() -> None:
     async def step() -> int:
         return 1
 
-    assert await within(0.0, step()) == 1
+    assert await within(0.0, step(), "team") == 1
 
 
 async def test_what_waits_goes_on_where_it_was() -> None:
@@ -25,7 +26,7 @@ async def test_what_waits_goes_on_where_it_was() -> None:
         done.append(await asyncio.to_thread(lambda: 4))
         return done
 
-    assert await within(60.0, step()) == [1, 2, 3, 4]
+    assert await within(60.0, step(), "team") == [1, 2, 3, 4]
 
 
 async def test_what_waits_for_ever_is_cancelled() -> None:
@@ -37,8 +38,8 @@ async def test_what_waits_for_ever_is_cancelled() -> None:
         finally:
             ended.append("yes")
 
-    with pytest.raises(LateError):
-        await within(0.01, step())
+    with pytest.raises(TeamNotRunError):
+        await within(0.01, step(), "team")
     assert ended == ["yes"]
 
 
@@ -50,7 +51,7 @@ async def test_errors_are_its_own(waits: bool) -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        await within(60.0, step())
+        await within(60.0, step(), "team")
 
 
 async def test_who_is_cancelled_is_told_so() -> None:
@@ -64,7 +65,7 @@ async def test_who_is_cancelled_is_told_so() -> None:
         finally:
             ended.set()
 
-    task = asyncio.ensure_future(within(60.0, step()))
+    task = asyncio.ensure_future(within(60.0, step(), "team"))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -82,4 +83,4 @@ async def test_a_limit_of_its_own_is_not_taken_for_ours() -> None:
             return "its own"
         return "none"
 
-    assert await within(60.0, step()) == "its own"
+    assert await within(60.0, step(), "team") == "its own"

@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from callboard.core.people import Question, asking_by
-from callboard.errors import InputWithdrawnError, NobodyAnswersError
+from callboard.errors import CannotAskError, InputWithdrawnError
 from callboard.memory.llm_messages import FunctionCall
 from callboard.tools import Approval, ApprovalRule, FunctionTool, StaticWorkbench, run_tools, tool
 from callboard.tools.approval import NeedsApproval
-from callboard.tools.errors import ToolConfigError
+from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.workbench import Workbench
 
 
@@ -163,7 +163,7 @@ async def test_no_call_passes_beside_the_question() -> None:
 
 async def test_without_anybody_to_ask_the_calls_fail_loudly() -> None:
     desk = Desk()
-    with pytest.raises(NobodyAnswersError, match="on_input"):
+    with pytest.raises(CannotAskError, match="on_input"):
         await run_tools([FunctionCall("1", '{"cents": 17}', "refund")], desk.workbench)
     assert desk.paid == []
 
@@ -197,7 +197,7 @@ def always() -> str:
 def test_a_dump_keeps_what_has_to_be_allowed() -> None:
     dump = FunctionTool(always, needs_approval=True).to_config()
     assert FunctionTool.from_config(dump).needs_approval is True
-    with pytest.raises(ToolConfigError, match="needs_approval"):
+    with pytest.raises(ToolDeclarationError, match="needs_approval"):
         FunctionTool(always, needs_approval=lambda arguments: True).to_config()
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from callboard import CancellationToken
 from callboard.tools import BaseStreamTool, BaseTool, BaseToolWithState, StreamTool, Tool
-from callboard.tools.errors import StrictSchemaError, ToolArgumentsError, ToolStateError
+from callboard.tools.errors import ToolArgumentsError, ToolDeclarationError
 from tests.helpers.schemas import parameters
 
 
@@ -79,7 +79,7 @@ async def test_a_tool_says_what_it_is_and_runs() -> None:
 
 
 def test_strict_is_checked_when_the_tool_is_made() -> None:
-    with pytest.raises(StrictSchemaError, match="b has a default"):
+    with pytest.raises(ToolDeclarationError, match="b has a default"):
         Add(strict=True)
 
 
@@ -123,5 +123,5 @@ async def test_the_state_of_a_tool_goes_out_and_in() -> None:
     await other.load_state_json(state)
     assert await other.run_json({"a": 6}, CancellationToken()) == 2
     assert other.state_type() is Memory
-    with pytest.raises(ToolStateError, match=r"remember: seen: Input should be a valid list"):
+    with pytest.raises(ToolDeclarationError, match=r"remember: seen: Input should be a valid list"):
         await other.load_state_json({"seen": 3})

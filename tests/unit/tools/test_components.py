@@ -32,7 +32,7 @@ from callboard.tools import (
     ToolOverride,
     Workbench,
 )
-from callboard.tools.errors import ToolConfigError
+from callboard.tools.errors import ToolDeclarationError
 
 HERE = __name__
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "default": None}}}
@@ -69,7 +69,7 @@ class TestFunctions:
     def test_what_a_module_imports_is_not_its_own(self, name: str) -> None:
         assert os.path is not None
         config = {"function": f"{HERE}:{name}", "name": "f", "description": ""}
-        with pytest.raises(ToolConfigError, match="none of those allowed"):
+        with pytest.raises(ToolDeclarationError, match="none of those allowed"):
             FunctionTool.load_component(
                 {"provider": "callboard.tools.FunctionTool", "config": config}, modules=[HERE]
             )

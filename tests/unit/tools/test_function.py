@@ -17,14 +17,9 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from callboard import CancellationToken, MessageContext
-from callboard.tools import FunctionTool, FunctionToolConfig, tool, tool_context
-from callboard.tools.errors import (
-    StrictSchemaError,
-    ToolArgumentsError,
-    ToolConfigError,
-    ToolContextError,
-    ToolDeclarationError,
-)
+from callboard.tools import FunctionTool, tool, tool_context
+from callboard.tools.errors import ToolArgumentsError, ToolDeclarationError, ToolEndedError
+from callboard.tools.function import FunctionToolConfig
 from callboard.tools.static import call
 from tests.helpers.eventually import eventually
 from tests.helpers.schemas import parameters
@@ -160,7 +155,7 @@ async def test_the_token_and_the_context_are_given_and_not_shown() -> None:
     assert list(parameters(made.schema)["properties"]) == ["a"]
     with tool_context(context()):
         assert await run(made, a=1) == [1, "m1", False]
-    with pytest.raises(ToolContextError, match="tool_context"):
+    with pytest.raises(ToolEndedError, match="tool_context"):
         await run(made, a=1)
     with pytest.raises(ToolArgumentsError, match="ctx: there is no such argument"):
         await run(made, a=1, ctx={})
@@ -232,7 +227,7 @@ def test_what_is_no_function(function: Any, problem: str) -> None:
 
 
 def test_strict_refuses_defaults() -> None:
-    with pytest.raises(StrictSchemaError, match="colour has a default; extra has a default"):
+    with pytest.raises(ToolDeclarationError, match="colour has a default; extra has a default"):
         FunctionTool(describe, strict=True)
 
 
@@ -255,7 +250,7 @@ def test_the_config_of_a_decorated_function_leads_back_to_it() -> None:
     "function", [lambda: 1, functools.partial(describe, extra=1), CancellationToken().cancel]
 )
 def test_a_function_without_a_name_of_its_own_has_no_config(function: Any) -> None:
-    with pytest.raises(ToolConfigError):
+    with pytest.raises(ToolDeclarationError):
         FunctionTool(function, name="odd").to_config()
 
 

@@ -27,20 +27,19 @@ from callboard.memory.llm_messages import Image
 from callboard.tools import (
     HttpLimits,
     HttpTool,
-    HttpToolConfig,
     ImageResultContent,
     StaticWorkbench,
     http as http_addresses,
 )
 from callboard.tools.errors import (
-    HttpAnswerError,
-    HttpConnectionError,
-    HttpHostError,
-    HttpStatusError,
+    CallRefusedError,
+    HttpToolError,
     ToolArgumentsError,
+    ToolConnectionError,
     ToolDeclarationError,
     ToolTimeoutError,
 )
+from callboard.tools.http import HttpToolConfig
 from tests.helpers.eventually import eventually
 from tests.helpers.loopback import LoopbackServer
 from tests.helpers.schemas import parameters
@@ -188,36 +187,36 @@ async def test_arguments_that_do_not_fit_are_not_sent(service: HttpService, serv
 async def test_an_image_is_an_image_and_other_bytes_are_named(server: LoopbackServer) -> None:
     result = await StaticWorkbench([http_tool(server, "/image")]).call_tool("fetch")
     assert result.result == [ImageResultContent(content=Image.from_bytes(PIXEL))]
-    with pytest.raises(HttpAnswerError, match=r"binary \(application/pdf, 100 bytes\)"):
+    with pytest.raises(HttpToolError, match=r"binary \(application/pdf, 100 bytes\)"):
         await run(http_tool(server, "/bytes"))
-    with pytest.raises(HttpAnswerError, match="no JSON but an image"):
+    with pytest.raises(HttpToolError, match="no JSON but an image"):
         await run(http_tool(server, "/image", return_type="json"))
-    with pytest.raises(HttpStatusError, match=r"500 Internal Server Error\Z"):
+    with pytest.raises(HttpToolError, match=r"500 Internal Server Error\Z"):
         await run(http_tool(server, "/broken"))
 
 
 async def test_texts_are_decoded_by_their_character_set(server: LoopbackServer) -> None:
     assert await run(http_tool(server, "/text")) == "plain"
     assert await run(http_tool(server, "/latin")) == "é"
-    with pytest.raises(HttpAnswerError, match="character set"):
+    with pytest.raises(HttpToolError, match="character set"):
         await run(http_tool(server, "/odd"))
-    with pytest.raises(HttpAnswerError, match="no JSON"):
+    with pytest.raises(HttpToolError, match="no JSON"):
         await run(http_tool(server, "/text", return_type="json"))
-    with pytest.raises(HttpAnswerError, match=r"compressed \(gzip\)"):
+    with pytest.raises(HttpToolError, match=r"compressed \(gzip\)"):
         await run(http_tool(server, "/zip"))
 
 
 async def test_an_error_of_the_server_is_one_of_the_tool(server: LoopbackServer) -> None:
-    with pytest.raises(HttpStatusError, match="422") as caught:
+    with pytest.raises(HttpToolError, match="422") as caught:
         await run(http_tool(server, "/fail"))
     assert caught.value.body.startswith("the id has to be a number")
     assert len(caught.value.body) == 2000
-    with pytest.raises(HttpStatusError, match="404"):
+    with pytest.raises(HttpToolError, match="404"):
         await run(http_tool(server, "/nothing"))
 
 
 async def test_an_answer_without_end_is_cut_off(service: HttpService, server: LoopbackServer) -> None:
-    with pytest.raises(HttpAnswerError, match="more than 10,000 bytes"):
+    with pytest.raises(HttpToolError, match="more than 10,000 bytes"):
         await run(http_tool(server, "/large"))
     await eventually(service.gone.is_set)
 
@@ -245,7 +244,7 @@ async def test_a_token_ends_a_request(server: LoopbackServer) -> None:
 async def test_private_addresses_are_refused_unless_allowed(
     service: HttpService, server: LoopbackServer, host: str
 ) -> None:
-    with pytest.raises(HttpHostError, match="no request was sent"):
+    with pytest.raises(CallRefusedError, match="no request was sent"):
         await run(http_tool(server, "/echo/1", host=host, limits=HttpLimits()))
     assert service.seen == []
 
@@ -273,11 +272,11 @@ async def test_a_redirect_to_a_private_address_is_refused(
     limits = HttpLimits(allowed_hosts=["inside.test", "169.254.169.254"])
     tool = http_tool(server, "/away", host="public.test", limits=limits)
     service.target = f"http://inside.test:{server.port}/echo/1"
-    with pytest.raises(HttpHostError, match=r"inside.test has the address 10\.0\.0\.7"):
+    with pytest.raises(CallRefusedError, match=r"inside.test has the address 10\.0\.0\.7"):
         await run(tool)
     names.answers["169.254.169.254"] = [["169.254.169.254"]]
     service.target = f"http://169.254.169.254:{server.port}/latest/meta-data"
-    with pytest.raises(HttpHostError, match=r"169\.254\.169\.254"):
+    with pytest.raises(CallRefusedError, match=r"169\.254\.169\.254"):
         await run(tool)
     assert service.seen == []
 
@@ -309,7 +308,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(
     monkeypatch.setattr(http_addresses, "lookup", names.lookup)
     assert await run(http_tool(server, "/text", host="two.test")) == "plain"
     for host in ("none.test", "empty.test"):
-        with pytest.raises(HttpConnectionError, match=host):
+        with pytest.raises(ToolConnectionError, match=host):
             await run(http_tool(server, "/text", host=host))
 
 
@@ -324,7 +323,7 @@ async def test_redirects_stay_on_allowed_hosts(
     tool = http_tool(server, "/away", host="api.test", limits=limits, headers={"Authorization": "secret"})
     for host in ("evil.test", "xapi.test", "api.test.evil.test"):
         service.target = f"http://{host}:{server.port}/echo/1"
-        with pytest.raises(HttpHostError, match="requests may go to") as caught:
+        with pytest.raises(CallRefusedError, match="requests may go to") as caught:
             await run(tool)
         assert "secret" not in str(caught.value)
     assert service.seen == []
@@ -347,7 +346,7 @@ async def test_a_redirect_keeps_the_body_where_it_should(
 
 
 async def test_redirects_in_a_circle_end(server: LoopbackServer) -> None:
-    with pytest.raises(HttpAnswerError, match="more than 5"):
+    with pytest.raises(HttpToolError, match="more than 5"):
         await run(http_tool(server, "/loop"))
 
 
@@ -355,7 +354,7 @@ async def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     tool = HttpTool("fetch", "127.0.0.1", port, NONE, method="GET", limits=OPEN)
-    with pytest.raises(HttpConnectionError, match=r"127\.0\.0\.1 gave no answer"):
+    with pytest.raises(ToolConnectionError, match=r"127\.0\.0\.1 gave no answer"):
         await run(tool)
 
 
@@ -366,7 +365,7 @@ async def test_something_that_is_no_http_server() -> None:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as nonsense:
         port = nonsense.sockets[0].getsockname()[1]
-        with pytest.raises(HttpConnectionError):
+        with pytest.raises(ToolConnectionError):
             await run(HttpTool("fetch", "127.0.0.1", port, NONE, method="GET", limits=OPEN))
 
 
@@ -416,9 +415,9 @@ async def test_the_certificate_is_checked_for_the_name_and_not_for_the_address(
     async with LoopbackServer(service.app, ssl_certfile=cert, ssl_keyfile=key) as server:
         options: dict[str, Any] = {"scheme": "https", "ssl_context": trusted}
         assert await run(http_tool(server, "/text", host="secure.test", **options)) == "plain"
-        with pytest.raises(HttpConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ToolConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
             await run(http_tool(server, "/text", host="other.test", **options))
-        with pytest.raises(HttpConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ToolConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
             await run(http_tool(server, "/text", host="secure.test", scheme="https"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.tools import http as http_addresses
-from callboard.tools.errors import HttpConnectionError, HttpHostError
+from callboard.tools.errors import CallRefusedError, ToolConnectionError
 from callboard.tools.http import addresses_of, is_public, lookup
 
 
@@ -68,7 +68,7 @@ def test_teredo_is_judged_by_the_address_inside() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.1", "0x7f000001", "2130706433"])
 async def test_every_way_to_write_loopback_is_refused(host: str) -> None:
-    with pytest.raises((HttpHostError, HttpConnectionError)):
+    with pytest.raises((CallRefusedError, ToolConnectionError)):
         await addresses_of(host, 80, allow_private=False)
 
 
@@ -77,14 +77,14 @@ async def test_one_private_address_among_public_ones_is_enough(monkeypatch: pyte
         return ["8.8.8.8", "10.0.0.1"]
 
     monkeypatch.setattr(http_addresses, "lookup", mixed)
-    with pytest.raises(HttpHostError, match=r"mixed.test has the address 10\.0\.0\.1"):
+    with pytest.raises(CallRefusedError, match=r"mixed.test has the address 10\.0\.0\.1"):
         await addresses_of("mixed.test", 80, allow_private=False)
     assert await addresses_of("mixed.test", 80, allow_private=True) == ["8.8.8.8", "10.0.0.1"]
 
 
 async def test_a_name_that_nobody_knows() -> None:
     for host in ("no-such-host.invalid", "a" * 300, "x\x00y"):
-        with pytest.raises(HttpConnectionError, match="its address is not known"):
+        with pytest.raises(ToolConnectionError, match="its address is not known"):
             await lookup(host, 80)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.memory.llm_messages import Image
-from callboard.tools.errors import HttpAnswerError
+from callboard.tools.errors import HttpToolError
 from callboard.tools.http import read_answer
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
@@ -50,5 +50,5 @@ def test_images_are_told_by_their_bytes(media_type: str) -> None:
     ],
 )
 def test_what_is_neither_is_refused(body: bytes, media_type: str, charset: str | None, text: str) -> None:
-    with pytest.raises(HttpAnswerError, match=text):
+    with pytest.raises(HttpToolError, match=text):
         read_answer(body, media_type, charset)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callboard.tools.errors import HttpAnswerError, ToolArgumentsError
+from callboard.tools.errors import HttpToolError, ToolArgumentsError
 from callboard.tools.http import HttpRequest, build_target
 
 
@@ -89,5 +89,5 @@ def test_headers_stay_with_the_host_that_they_are_for() -> None:
     ],
 )
 def test_redirects_that_are_not_followed(location: str, problem: str) -> None:
-    with pytest.raises(HttpAnswerError, match=problem):
+    with pytest.raises(HttpToolError, match=problem):
         request().redirected(302, location)

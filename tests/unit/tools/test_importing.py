@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.tools.errors import ToolConfigError
+from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.named_functions import import_function, path_of
 
 
@@ -33,21 +33,21 @@ def test_a_function_is_found_by_its_name() -> None:
     ],
 )
 def test_what_names_no_function(target: str, problem: str) -> None:
-    with pytest.raises(ToolConfigError, match=problem):
+    with pytest.raises(ToolDeclarationError, match=problem):
         import_function(target)
 
 
 def test_functions_may_be_limited_to_some_modules() -> None:
     assert import_function("callboard.tools.named_functions:path_of", ["callboard"]) is path_of
     for modules in (["callboar"], ["callboard.toolsx"], []):
-        with pytest.raises(ToolConfigError, match="may only come from"):
+        with pytest.raises(ToolDeclarationError, match="may only come from"):
             import_function("callboard.tools.named_functions:path_of", modules)
 
 
 def test_a_module_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_tools.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ToolConfigError, match="ZeroDivisionError"):
+    with pytest.raises(ToolDeclarationError, match="ZeroDivisionError"):
         import_function("broken_tools:x")
 
 
@@ -56,7 +56,7 @@ def test_a_function_that_was_replaced_is_not_named(monkeypatch: pytest.MonkeyPat
 
     function = import_function("callboard.tools.dynamic:document")
     monkeypatch.setattr("callboard.tools.dynamic.document", other)
-    with pytest.raises(ToolConfigError):
+    with pytest.raises(ToolDeclarationError):
         path_of(function)
 
 

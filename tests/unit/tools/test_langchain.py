@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from callboard.tools import LangChainToolAdapter, StaticWorkbench
-from callboard.tools.errors import NotAToolError
+from callboard.tools.errors import ToolDeclarationError
 from tests.helpers.schemas import parameters
 
 
@@ -62,5 +62,5 @@ async def test_a_tool_that_takes_one_text() -> None:
 
 
 def test_what_is_none() -> None:
-    with pytest.raises(NotAToolError, match="a str is no tool"):
+    with pytest.raises(ToolDeclarationError, match="a str is no tool"):
         LangChainToolAdapter("x")  # type: ignore[arg-type]

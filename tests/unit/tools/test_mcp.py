@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from callboard.foundation import MissingPackageError
 from callboard.tools import McpWorkbench, StdioServerParams, StreamableHttpServerParams, ToolOverride
-from callboard.tools.errors import ToolConfigError
+from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.mcp import _parts
 
 
@@ -36,7 +36,7 @@ def test_overrides_are_checked_at_once() -> None:
     both = {"a": ToolOverride(name="c"), "b": ToolOverride(name="c")}
     workbench = McpWorkbench(StdioServerParams(command="x"))
     assert workbench.server_params.label == "x"
-    with pytest.raises(ToolConfigError):
+    with pytest.raises(ToolDeclarationError):
         McpWorkbench(StdioServerParams(command="x"), both)
 
 

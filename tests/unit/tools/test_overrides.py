@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.tools import ToolOverride
-from callboard.tools.errors import ToolConfigError, UnknownToolError
+from callboard.tools.errors import ToolDeclarationError, UnknownToolError
 from callboard.tools.static import Overrides
 
 
@@ -21,9 +21,9 @@ def test_names_and_descriptions_are_replaced() -> None:
 
 
 def test_one_name_for_two_tools_is_refused() -> None:
-    with pytest.raises(ToolConfigError, match="used by multiple tools: a, c"):
+    with pytest.raises(ToolDeclarationError, match="used by multiple tools: a, c"):
         Overrides({"a": ToolOverride(name="b"), "c": ToolOverride(name="b")})
-    with pytest.raises(ToolConfigError, match="conflicts with an existing tool"):
+    with pytest.raises(ToolDeclarationError, match="conflicts with an existing tool"):
         Overrides({"a": ToolOverride(name="b")}).check(["a", "b"])
 
 
@@ -34,7 +34,7 @@ def test_two_tools_may_change_names() -> None:
 
 
 def test_a_tool_may_not_take_the_name_of_one_that_only_has_another_description() -> None:
-    with pytest.raises(ToolConfigError, match="conflicts"):
+    with pytest.raises(ToolDeclarationError, match="conflicts"):
         Overrides({"a": ToolOverride(name="b"), "b": ToolOverride(description="x")}).check(["a", "b"])
 
 

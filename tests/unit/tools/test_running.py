@@ -25,7 +25,7 @@ from callboard.tools import (
     run_tools,
 )
 from callboard.tools.call import IfUnknown
-from callboard.tools.errors import CallGivenUpError
+from callboard.tools.errors import ToolEndedError
 from tests.helpers.eventually import eventually
 from tests.helpers.runtimes import Note, Runtimes, closure
 from tests.unit.recording import context
@@ -315,10 +315,10 @@ async def test_a_person_may_let_a_call_of_unknown_outcome_fail(runtimes: Runtime
             try:
                 with asking_by(lambda question: "fail"):
                     await run_tools(calls, tools.workbench, ctx, cancellation_token=token, if_unknown=options)
-            except (asyncio.CancelledError, CallGivenUpError) as error:
+            except (asyncio.CancelledError, ToolEndedError) as error:
                 return type(error)
 
-    assert await handled(runtimes, handler) == [asyncio.CancelledError, CallGivenUpError]
+    assert await handled(runtimes, handler) == [asyncio.CancelledError, ToolEndedError]
 
 
 async def test_a_result_that_can_not_be_recorded_is_one_that_says_so(runtimes: Runtimes) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from callboard.tools.errors import StrictSchemaError
+from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.schema import parameters_of, to_parameters
 
 
@@ -115,9 +115,9 @@ def test_strict_names_everything_that_stands_in_its_way() -> None:
         pair: tuple[int, str]
         late: str = "x"
 
-    with pytest.raises(StrictSchemaError, match="Strict mode is enabled") as caught:
+    with pytest.raises(ToolDeclarationError, match="Strict mode is enabled") as caught:
         parameters_of(Arguments, "odd", strict=True)
-    assert set(caught.value.reasons) == {
+    assert set(caught.value.places) == {
         "late has a default",
         "inner.optional has a default",
         "inners.optional has a default",
@@ -130,6 +130,6 @@ def test_strict_names_everything_that_stands_in_its_way() -> None:
 def test_a_schema_from_elsewhere_is_not_changed() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     to_parameters(schema, "odd")
-    with pytest.raises(StrictSchemaError):
+    with pytest.raises(ToolDeclarationError):
         to_parameters(schema, "odd", strict=True)
     assert schema == {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}

@@ -19,7 +19,7 @@ from callboard.tools import (
     ToolResult,
     tool,
 )
-from callboard.tools.errors import DuplicateToolError, NotAToolError, ToolStateError, UnknownToolError
+from callboard.tools.errors import ToolDeclarationError, UnknownToolError
 
 
 class Nothing(BaseModel):
@@ -122,14 +122,14 @@ async def test_states_of_tools_go_out_and_in() -> None:
     "state", [{}, {"type": "other"}, {"type": "StaticWorkbenchState", "tools": {"count": 3}}]
 )
 async def test_a_state_that_is_none_is_refused(state: dict[str, object]) -> None:
-    with pytest.raises(ToolStateError):
+    with pytest.raises(ToolDeclarationError):
         await StaticWorkbench([Counter()]).load_state(state)
 
 
 def test_what_can_not_be_together() -> None:
-    with pytest.raises(DuplicateToolError, match="'add'"):
+    with pytest.raises(ToolDeclarationError, match="'add'"):
         StaticWorkbench([add, add])
-    with pytest.raises(NotAToolError, match="a function is no tool"):
+    with pytest.raises(ToolDeclarationError, match="a function is no tool"):
         StaticWorkbench([test_what_can_not_be_together])  # type: ignore[list-item]
     with pytest.raises(UnknownToolError):
         StaticWorkbench([add], {"ad": ToolOverride(name="plus")})

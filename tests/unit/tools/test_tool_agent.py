@@ -15,7 +15,7 @@ from callboard import (
     UndeliverableException,
     asking_by,
 )
-from callboard.errors import AgentDeclarationError, DuplicateAgentTypeError
+from callboard.errors import DeclarationError, DuplicateAgentTypeError
 from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionCall,
@@ -36,7 +36,7 @@ from callboard.tools import (
     tool,
     tool_agent_caller_loop,
 )
-from callboard.tools.errors import DuplicateToolError
+from callboard.tools.errors import ToolDeclarationError
 
 from .test_results import PIXEL
 
@@ -133,9 +133,9 @@ async def test_a_request_keeps_images(runtime: RedisAgentRuntime) -> None:
 
 def test_what_can_not_be_declared() -> None:
     app = App("refused")
-    with pytest.raises(DuplicateToolError):
+    with pytest.raises(ToolDeclarationError):
         ToolAgent.declare(app, "tools", [square, square])
-    with pytest.raises(AgentDeclarationError):
+    with pytest.raises(DeclarationError):
         ToolAgent.declare(app, "tools", [square], max_runtimes=3)  # type: ignore[call-arg]
     ToolAgent.declare(app, "tools", DynamicWorkbench([square]))
     with pytest.raises(DuplicateAgentTypeError):

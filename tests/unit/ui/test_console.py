@@ -32,7 +32,7 @@ from callboard.messages import (
     UserInputRequestedEvent,
 )
 from callboard.models import RequestUsage
-from callboard.ui import Console, NoResultError, NotAStreamError, UserInputManager, _cut
+from callboard.ui import Console, NotAStreamError, UserInputManager, _cut
 
 DONE = TaskResult(messages=[], stop_reason="enough")
 USAGE = RequestUsage(3, 4)
@@ -73,9 +73,9 @@ async def test_the_last_result_is_returned(capsys: pytest.CaptureFixture[str]) -
 
 
 async def test_without_a_result_it_fails() -> None:
-    with pytest.raises(NoResultError, match="No TaskResult or Response was processed"):
+    with pytest.raises(NotAStreamError, match="No TaskResult or Response was processed"):
         await Console(stream(said("a")))
-    assert issubclass(NoResultError, ValueError)
+    assert issubclass(NotAStreamError, ValueError)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
 unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
 
-It goes by a clock of this machine that nobody sets, and learns from every answer how far the server's is from it. So it
+It goes by a clock of this machine that is never set, and learns from every answer how far the server's is from it. So it
 does not matter what time this machine believes it is, nor that it changes its mind.
 """
 
@@ -15,7 +15,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from callboard.broker.errors import (
@@ -27,6 +27,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.library import is_missing, is_there_already, library
+from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
 
@@ -43,14 +44,14 @@ Revive = Callable[[], Awaitable[None]]
 
 
 class Channel(Protocol):
-    """What a link needs of a connection: Wire, or its stand-in for memory://."""
+    """A connection as a link needs it: Wire, or its stand-in for memory://."""
 
     @property
     def is_open(self) -> bool: ...
 
     @property
     def is_waiting(self) -> bool:
-        """Somebody waits for an answer."""
+        """A call waits for its answer."""
         ...
 
     def call_within(
@@ -168,8 +169,9 @@ class Link:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
-        pause = FIRST_PAUSE
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
+            pause = backoff.pause()
             try:
                 await self.channel()
                 return
@@ -179,7 +181,6 @@ class Link:
                 if self._revive is not None:
                     await self._revive()
             await asyncio.sleep(pause * (0.5 + random.random()))
-            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def command(
         self, *arguments: Argument, timeout: float | None = None, beginning: Beginning | None = None
@@ -282,16 +283,15 @@ class Link:
         Raises:
             ConnectionLostError, ServerUnavailableError: the link was closed meanwhile.
         """
-        pause = FIRST_PAUSE
+        # A server that is no primary takes connections as ever, and refuses each call.
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 return await call()
             except (ConnectionLostError, ServerUnavailableError):
                 if self._closed:
                     raise
-            await asyncio.sleep(pause)
-            # A server that is no primary takes connections as ever, and refuses each call.
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(backoff.pause())
             await self.reconnect(math.inf)
 
     async def despite_losses(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -385,11 +385,66 @@ class Link:
             self._channel = None
 
 
-BLOCK = 5000  # ms that one read waits
+BLOCK = 5.0  # seconds that a read waits for something to come
 READ = 500  # entries in one read
-PAUSE = 1.0  # seconds before reading again what could not be read
+PAUSE = 0.05  # seconds before a connection that was lost is made again
+AFTER_FAILURE = 1.0  # seconds before reading again what could not be read for another reason
 TRIM_AFTER = 1000  # entries read since the stream was last trimmed
 START = b"0-0"
+
+
+class StreamTail:
+    """Reads what is added to streams, from a place in each of them on. All readers of streams read through one.
+
+    A read from `$` would miss what is added between two reads, so the ids of the last entries are kept here.
+
+    Args:
+        link: a connection of its own.
+        count: entries of one read, at most.
+        block: seconds that a read waits; None: BLOCK.
+
+    Attributes:
+        places: Redis key -> id of the entry that was read last.
+        in_doubt: the connection was lost since the last read, so a place may be of entries that are lost as well: the
+            reader has to look for it, and sets this back.
+    """
+
+    def __init__(self, link: Link, count: int = READ, block: float | None = None) -> None:
+        self._link = link
+        self._count = count
+        self._block = BLOCK if block is None else block
+        self._reading = self._looking = Beginning.of("XREAD")
+        self._keys: list[str] = []
+        self.places: dict[str, bytes] = {}
+        self.in_doubt = False
+
+    async def read(self, wait: bool = True) -> Sequence[tuple[bytes, Sequence[Any]]]:
+        """The entries that come next, for each key; an empty list when there are none, with `wait` after a while."""
+        if self._keys != [*self.places]:
+            self._keys = [*self.places]
+            self._looking = Beginning.of("XREAD", "COUNT", self._count, "STREAMS", *self._keys)
+            block = ("BLOCK", int(self._block * 1000))
+            self._reading = Beginning.of("XREAD", "COUNT", self._count, *block, "STREAMS", *self._keys)
+        limit = self._link.settings.socket_timeout + (self._block if wait else 0)
+        beginning = self._reading if wait else self._looking
+        answer = await self._link.command(*self.places.values(), timeout=limit, beginning=beginning)
+        return answer or ()
+
+    async def was_lost(self, within: float) -> None:
+        """Makes the connection again, after it was lost.
+
+        Raises:
+            ServerUnavailableError: it did not work in `within` seconds, or the link was closed.
+        """
+        # guard: a reader that lost its connection looks for its place
+        self.in_doubt = True
+        await asyncio.sleep(PAUSE)
+        await self._link.reconnect(within)
+
+    async def last_id(self, key: str) -> bytes:
+        """The id of the newest entry of a stream."""
+        found: list[list[bytes]] = await self._link.command("XREVRANGE", key, "+", "-", "COUNT", 1)
+        return found[0][0] if found else START
 
 
 class StreamFollower:
@@ -407,12 +462,11 @@ class StreamFollower:
     ) -> None:
         self._link = link
         self._key = link.keys.of(suffix)
-        self._reading = Beginning.of("XREAD", "COUNT", READ, "BLOCK", BLOCK, "STREAMS", self._key)
+        self._tail = StreamTail(link)
+        self._tail.places[self._key] = START
         self._on_entry = on_entry
         self._is_own = is_own
-        self._last = START
         self._since_trim = 0
-        self._in_doubt = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -423,38 +477,31 @@ class StreamFollower:
     async def _run(self) -> None:
         while not self._link.is_closed:
             try:
-                if self._in_doubt:
+                if self._tail.in_doubt:
                     await self._find_place()
-                self._take(await self._read())
+                self._take(await self._tail.read())
                 if self._is_own and self._since_trim >= TRIM_AFTER:
                     await self._trim()
             except (ConnectionLostError, ServerUnavailableError) as error:
-                self._in_doubt = True
                 logger.debug("%s can't be read for now: %s", self._key, error)
-                await self._reconnect()
+                with contextlib.suppress(
+                    ServerUnavailableError
+                ):  # it waits for ever, unless the link was closed
+                    await self._tail.was_lost(math.inf)
             except (
                 Exception
             ):  # if this task ended, a requester would wait in vain for a reply that is in the stream
                 logger.exception("%s can't be read, trying again", self._key)
-                await asyncio.sleep(PAUSE)
-
-    async def _reconnect(self) -> None:
-        await asyncio.sleep(0.02)
-        with contextlib.suppress(ServerUnavailableError):  # it waits for ever, unless the link was closed
-            await self._link.reconnect(math.inf)
+                await asyncio.sleep(AFTER_FAILURE)
 
     async def skip_to_end(self) -> None:
         """Leaves out the entries that are there already.
 
-        The id of the last one is remembered. A read from `$` would do the same only once it is under way: an entry added
-        before that, or while the connection is made again, would be missed.
-
         Raises:
             ServerUnavailableError: the server can't be reached.
         """
-        command = ("XREVRANGE", self._key, "+", "-", "COUNT", 1)
-        found: list[list[bytes]] = await self._link.despite_losses(lambda: self._link.command(*command))
-        self._last = found[0][0] if found else START
+        last = await self._link.despite_losses(lambda: self._tail.last_id(self._key))
+        self._tail.places[self._key] = last
 
     async def _find_place(self) -> None:
         """Reads from the start when the entry that was read last is not there any more.
@@ -462,28 +509,26 @@ class StreamFollower:
         A server that lost a tail, or a stream that expired, goes on with ids of the server's clock. Where that is behind,
         they are below the remembered one, and would never be read. To read an entry twice does no harm.
         """
-        command = ("XREAD", "COUNT", 1, "STREAMS", self._key, just_below(self._last))
-        found = await self._link.command(*command) if self._last != START else None
+        last = self._tail.places[self._key]
+        command = ("XREAD", "COUNT", 1, "STREAMS", self._key, just_below(last))
+        found = await self._link.command(*command) if last != START else None
         # guard: a remembered place that is gone is not read behind
-        if not found or found[0][1][0][0] != self._last:
-            self._last = START
-        self._in_doubt = False
+        if not found or found[0][1][0][0] != last:
+            self._tail.places[self._key] = START
+        self._tail.in_doubt = False
 
-    def _read(self) -> Coroutine[Any, Any, Any]:
-        wait = self._link.settings.socket_timeout
-        return self._link.command(self._last, timeout=BLOCK / 1000 + wait, beginning=self._reading)
-
-    def _take(self, answer: Any) -> None:
-        self._in_doubt = not answer
-        for _, entries in answer or ():
+    def _take(self, answer: Sequence[tuple[bytes, Sequence[Any]]]) -> None:
+        # A server may be another one behind the same connection: nothing came for a whole read, so the place is looked at.
+        self._tail.in_doubt = not answer
+        for _, entries in answer:
             for entry_id, fields in entries:
-                self._last = entry_id
+                self._tail.places[self._key] = entry_id
                 self._since_trim += 1
                 self._on_entry(fields[1::2])
 
     async def _trim(self) -> None:
         self._since_trim = 0
-        await self._link.command("XTRIM", self._key, "MINID", "~", self._last)
+        await self._link.command("XTRIM", self._key, "MINID", "~", self._tail.places[self._key])
 
     async def close(self) -> None:
         """Stops reading; removes a stream that is its own."""
@@ -517,7 +562,7 @@ def steady_ms() -> float:
 
 
 class ServerClock:
-    """What every answer of the server adds to: its time lay between the question and the answer."""
+    """Estimate of the server's time, made better by its answers: its time lay between the question and the answer."""
 
     def __init__(self) -> None:
         # What is ahead of the steady clock by so much, at least and at most. Until the first answer this machine's word.
@@ -525,14 +570,15 @@ class ServerClock:
         self._offset = self._least
         self._is_known = False
 
-    def observe(self, server_ms: int, asked_ms: float) -> None:
+    def observe(self, server_ms: int, asked_ms: float | None) -> None:
         """Learns from an answer.
 
         Args:
             server_ms: the server's time in it.
-            asked_ms: steady time when the question left.
+            asked_ms: steady time when the question left; None: it is not known, and the answer is taken for new.
         """
-        least, most = server_ms - steady_ms(), server_ms + 1 - asked_ms
+        now = steady_ms()
+        least, most = server_ms - now, server_ms + 1 - (now if asked_ms is None else asked_ms)
         if self._is_known and least <= self._most and most >= self._least:
             # An answer that lay unread while a handler blocked the event loop says little, and takes nothing away.
             least, most = max(least, self._least), min(most, self._most)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
-from callboard.broker.errors import BadUrlError
+from callboard.broker.errors import bad_url
 
 SCHEMES = ("redis", "rediss", "unix", "memory")
 WATCHED = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -75,15 +75,15 @@ class Endpoint:
         `?sentinel_username=` and `sentinel_password=` where the sentinels want a login of their own.
 
         Raises:
-            BadUrlError: the scheme, port or database is not one of these.
+            SettingsError: the scheme, port or database is not one of these.
         """
         parts, authority = _split(url)
         if parts.scheme in PLANNED:
-            raise BadUrlError(
+            raise bad_url(
                 url, f"{parts.scheme}:// is not supported yet; give the address of the server itself"
             )
         if parts.scheme not in (*SCHEMES, *WATCHED) or "://" not in url:
-            raise BadUrlError(
+            raise bad_url(
                 url, "it has to begin with redis://, rediss://, redis+sentinel://, unix:// or memory://"
             )
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -103,7 +103,7 @@ class Endpoint:
     def _at_address(self, url: str, path: str, listed: str, query: Mapping[str, str]) -> Endpoint:
         if self.scheme == "unix":
             if not path or listed:
-                raise BadUrlError(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
+                raise bad_url(url, "unix:// needs the path of a socket, such as unix:///run/redis.sock")
             return replace(self, path=unquote(path), database=_database(url, query.get("db", "")))
         host, port = _address(url, listed, DEFAULT_PORT)
         database = _database(url, path.strip("/"))
@@ -118,14 +118,14 @@ class Endpoint:
         self, url: str, parts: SplitResult, listed: str, query: Mapping[str, str]
     ) -> Endpoint:
         if parts.fragment:
-            raise BadUrlError(url, SPECIAL)
+            raise bad_url(url, SPECIAL)
         name, _, database = parts.path.strip("/").partition("/")
         # One that is named twice has one vote.
         addresses = tuple(
             dict.fromkeys(_address(url, each.strip(), SENTINEL_PORT) for each in listed.split(","))
         )
         if not name or not all(address.host for address in addresses):
-            raise BadUrlError(
+            raise bad_url(
                 url,
                 "it needs the addresses of sentinels and what they call the primary, such as "
                 "redis+sentinel://10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/mymaster",
@@ -184,12 +184,12 @@ def _address(url: str, text: str, default_port: int) -> Address:
     try:
         parts = urlsplit(f"//{text}")
     except ValueError:
-        raise BadUrlError(url, f"an IPv6 address has to be written in brackets; {SPECIAL}") from None
+        raise bad_url(url, f"an IPv6 address has to be written in brackets; {SPECIAL}") from None
     try:
         port = parts.port
     except ValueError:
         # Not the text of that error: it quotes what it takes for the port, which may be part of a password.
-        raise BadUrlError(url, f"its port is not a number from 0 to 65535; {SPECIAL}") from None
+        raise bad_url(url, f"its port is not a number from 0 to 65535; {SPECIAL}") from None
     return Address(parts.hostname or "", port or default_port)
 
 
@@ -197,7 +197,7 @@ def _database(url: str, text: str) -> int:
     try:
         number = int(text or 0)
     except ValueError as error:
-        raise BadUrlError(url, "what follows the host has to be the number of a database") from error
+        raise bad_url(url, "what follows the host has to be the number of a database") from error
     if number < 0:
-        raise BadUrlError(url, "the number of a database is not less than 0")
+        raise bad_url(url, "the number of a database is not less than 0")
     return number

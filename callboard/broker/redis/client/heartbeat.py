@@ -26,6 +26,7 @@ from typing import NamedTuple
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.library import library
+from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
 
 from . import keeper_process
@@ -43,7 +44,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whethe
 
 
 class Pulse(NamedTuple):
-    """What a beat says of its worker.
+    """The state of a worker, as a beat tells it.
 
     Attributes:
         worker: the present incarnation; "" for none, or for one that is not to be kept alive.
@@ -106,10 +107,9 @@ class Heartbeat:
         self._stop.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.connect_timeout
-        pause = FIRST_PAUSE
-        while self._thread.is_alive() and loop.time() < deadline:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        while self._thread.is_alive() and loop.time() < deadline:  # noqa: ASYNC110 - a thread sets no event of a loop
+            await asyncio.sleep(backoff.pause())
 
     @property
     def connected_to(self) -> Endpoint | None:
@@ -205,7 +205,7 @@ END_WITHIN = 1.0  # seconds that it gets to end
 
 
 class HangPolicy(NamedTuple):
-    """What becomes of a worker that is silent past the `max_runtime` of a handler.
+    """The end of a worker that is silent past the `max_runtime` of a handler.
 
     Attributes:
         ends_worker: its process is killed; else it only loses its lease. Then the keeper starts with the worker, and
@@ -232,7 +232,7 @@ class Keeper:
     """
 
     def __init__(self, endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: HangPolicy) -> None:
-        self._plan = _plan(endpoint, keys, settings, watch)
+        self._plan = plan_of(endpoint, keys, settings, watch)
         self._is_eager = watch.ends_worker
         self._memory = _shared_memory()
         # Memory of both processes: what changes with every message must not cost a system call.
@@ -334,7 +334,8 @@ def can_keep(endpoint: Endpoint, settings: BrokerSettings) -> bool:
     return settings.keeper and endpoint.scheme != "memory" and not getattr(sys, "frozen", False)
 
 
-def _plan(endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: HangPolicy) -> bytes:
+def plan_of(endpoint: Endpoint, keys: Keys, settings: BrokerSettings, watch: HangPolicy) -> bytes:
+    """The first line that a keeper is told: where the server is, and what to say to it."""
     greeting = endpoint.greeting("callboard-keeper")
     sentinels, asking = _sentinels(endpoint)
     farewell = ("FCALL", library().function("leave"), "1", keys.prefix, "1", "1")

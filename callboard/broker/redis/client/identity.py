@@ -76,7 +76,7 @@ logger = logging.getLogger("callboard.broker")
 
 
 class HealthFile:
-    """The file of one worker. Used in the heartbeat's thread, so that a handler that blocks the event loop makes nobody ill.
+    """The file of one worker. Used in the heartbeat's thread: a worker whose event loop is blocked must not look ill.
 
     Args:
         path: Where; its folder has to be there.

@@ -48,7 +48,7 @@ LOOKS = 2
 
 
 class KeeperPlan:
-    """What the worker says once: where its server is, and how long things last.
+    """The words that a worker says once: where its server is, and how long things last.
 
     Attributes:
         parent: pid of the worker.
@@ -84,10 +84,6 @@ class KeeperPlan:
         self.farewell = words[19:]
 
 
-class RefusedError(Exception):
-    """The server answered with an error."""
-
-
 class Server:
     """A connection to the server, made when it is first needed."""
 
@@ -100,8 +96,7 @@ class Server:
         """The answer to a command.
 
         Raises:
-            OSError: there is none, or not in time.
-            RefusedError: the server answered with an error.
+            OSError: there is none, not in time, or an error.
         """
         try:
             if self._socket is None or self._answers is None:
@@ -146,7 +141,7 @@ def located(plan: KeeperPlan) -> tuple[str, int]:
                 made.sendall(plan.asking)
                 with made.makefile("rb") as answers:
                     found = [read(answers) for _ in range(plan.said)][-1]
-        except (OSError, RefusedError):
+        except OSError:
             continue  # the next one may know
         if found:
             return found[0].decode(), int(found[1])
@@ -192,14 +187,14 @@ def read(answers: io.BufferedReader) -> Any:
     """One answer.
 
     Raises:
-        RefusedError: it is an error.
+        OSError: it is an error.
     """
     line = answers.readline()
     if not line.endswith(b"\r\n"):
         raise ConnectionError("the server closed the connection")
     kind, rest = line[:1], line[1:-2]
     if kind == b"-":
-        raise RefusedError(rest.decode(errors="replace"))
+        raise OSError(rest.decode(errors="replace"))
     if kind == b"$":
         return None if rest == b"-1" else answers.read(int(rest) + 2)[:-2]
     if kind == b"*":
@@ -301,7 +296,7 @@ class KeeperLoop:
         if lines:
             self._worker = bytes.fromhex(lines[-1].decode())
             self._heard, self._looks, self._complained = time.monotonic(), 0, False
-            # It beats by itself again: a connection that nobody uses would only be one more for the server.
+            # It beats by itself again: a connection that is not used would only be one more for the server.
             self._server.close()
 
     def _is_silent(self) -> bool:
@@ -335,7 +330,7 @@ class KeeperLoop:
             # XX: a worker that was reaped must not come back; others have what it held.
             # guard: a keeper does not bring back a reaped worker
             self._server.call(b"ZADD", self._plan.workers, b"XX", b"%d" % until, self._worker)
-        except (OSError, RefusedError):
+        except OSError:
             # Tried again at the next look. The worker complains by itself when it can't reach the server.
             return
 
@@ -348,7 +343,7 @@ class KeeperLoop:
             return
         try:
             self._server.call(*self._plan.farewell, self._worker)
-        except (OSError, RefusedError) as error:
+        except OSError as error:
             say(f"what {self._name} held is free when its lease ends ({error})")
 
     @property
@@ -361,7 +356,7 @@ def say(text: str) -> None:
     try:
         os.write(2, f"callboard: {text}\n".encode())
     except OSError:
-        return  # whoever read the log is gone, too
+        return  # the reader of the log is gone, too
 
 
 def main(descriptor: int) -> None:

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, TypeAlias
 
 from callboard.broker.envelope import (
     LOOKED_AT,
@@ -42,6 +42,7 @@ from callboard.broker.outcome import (
     reason_of,
 )
 from callboard.broker.redis import keys
+from callboard.broker.redis.arguments import index_of, width_of
 from callboard.broker.redis.library import Mark, is_missing
 from callboard.broker.settings import BrokerSettings
 
@@ -53,7 +54,7 @@ from .wire import Beginning, pack
 logger = logging.getLogger("callboard.broker")
 
 BEFORE = 4  # place of the number of the call before in an answer
-SCAN, AT_BELL = 5, "b"  # place of an argument of a turn, and what it is for one that waits at a bell
+SCAN, AT_BELL = index_of("turn", "scan"), "b"  # what that argument is in a turn that waits at a bell
 
 
 class WorkerLane:
@@ -115,16 +116,16 @@ class WorkerLane:
             ConnectionLostError: whether the call was carried out is unknown; `resync` tells.
         """
         window = self._link.settings.dedupe_window
-        done = [as_done(delivery, outcome, is_last, window) for delivery, outcome, is_last in endings]
-        return await self.commit_and_pull(done, pull)
+        commits = [(each[0], *commit_of(*each, window)) for each in endings]
+        return await self.commit_and_pull(commits, pull)
 
-    async def commit_and_pull(self, done: Sequence[Done], pull: Pull) -> Turn:
+    async def commit_and_pull(self, commits: Sequence[Committed], pull: Pull) -> Turn:
         """The same with commits that are encoded already."""
         number, worker = self._next_call(), self.worker
         asked = steady_ms()
         self._in_turn = True
         try:
-            answer = await self._link.run("turn", self._arguments(number, done, pull))
+            answer = await self._link.run("turn", self._arguments(number, commits, pull))
         finally:
             self._in_turn = False
         self._check(answer)
@@ -156,7 +157,7 @@ class WorkerLane:
         if worker == self.worker and number > self.incarnation.acknowledged:
             self.incarnation = Incarnation(worker, number)
 
-    def _arguments(self, number: int, done: Sequence[Done], pull: Pull) -> list[Argument]:
+    def _arguments(self, number: int, commits: Sequence[Committed], pull: Pull) -> list[Argument]:
         if pull.types is not self._types:  # a tuple that is kept from turn to turn
             self._types, self._terms = pull.types, terms_of(self._link.settings, pull.types)
         worker, acknowledged = self.incarnation
@@ -170,7 +171,7 @@ class WorkerLane:
             int(pull.accept),
             pull.room,
         ]
-        add_commits(arguments, done)
+        add_commits(arguments, commits)
         return arguments
 
     def _arguments_at_bell(self, number: int, pull: Pull) -> list[Argument]:
@@ -190,12 +191,14 @@ class WorkerLane:
     def can_send(self, delivery: Delivery, outcome: Outcome) -> bool:
         """Whether this ending can be written; one that cannot keeps all the others of a turn from leaving."""
         try:
-            return is_sendable(as_done(delivery, outcome, True, self._link.settings.dedupe_window))
-        except EncodeError:  # the head of a message that leaves with it is packed here already
+            _, values = commit_of(delivery, outcome, True, self._link.settings.dedupe_window)
+            pack(values)
+            return True
+        except EncodeError:
             return False
 
     async def resync(self) -> list[Delivery]:
-        """What this worker holds as the server sees it; copies of older calls that still arrive are refused.
+        """The deliveries that this worker holds as the server sees it; copies of older calls that still arrive are refused.
 
         Raises:
             FencedError: the lease was lost.
@@ -223,7 +226,7 @@ class WorkerLane:
 
         Returns:
             The agent type whose bell rang; None when none did; "" when the connection broke, after a short pause:
-            then somebody may have rung.
+            then a publisher may have rung.
         """
         if not agent_types:
             await asyncio.sleep(seconds)
@@ -304,7 +307,7 @@ class WorkerLane:
     async def ring(self, agent_type: str) -> None:
         """Passes a token on to another worker, or wakes this one. When that fails, they look by themselves soon."""
         try:
-            # Not through the bell's own connection, which is busy while somebody waits on it.
+            # Not through the bell's own connection, which is busy while the worker waits on it.
             await self._link.command("RPUSH", self._link.keys.of(keys.bell(agent_type)), "1")
         except (ConnectionLostError, ServerUnavailableError, CommandError, OverloadedError) as error:
             logger.debug("the bell of %s can't be rung: %s", agent_type, error)
@@ -329,9 +332,8 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
     return None if token is None else bells[token[0].decode()]
 
 
-RUN_WIDTH, STATE_WIDTH = 5, 4  # values of each in the answer to a turn, see lua/turn/turn.lua
-PLAIN = 4  # values of a delivery there that has neither sender nor head
-HEADED = 6  # and of one that was not tried before
+RUN_WIDTH, STATE_WIDTH = width_of("GIVEN"), width_of("STATE")  # in the answer to a turn
+PLAIN, HEADED = width_of("GIVEN_PLAIN"), width_of("GIVEN_HEADED")
 OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
 ONE = 3  # values of several deliveries with their states; more are one delivery
 WIDTH = 11  # values of one delivery in the answer to a resync
@@ -366,7 +368,7 @@ def _read_deliveries(given: list[Any], limits: Limits, worker: str) -> list[Deli
 
 
 def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
-    """What is the same from turn to turn, as one text: see lua/turn/arguments.lua."""
+    """The terms of a worker, the same from turn to turn, as one text: see lua/turn/arguments.lua."""
     words: list[str] = [f"{settings.max_payload} {settings.max_unclaimed}"]
     for each in types:
         rate = "-" if each.rate_limit is None else each.rate_limit
@@ -377,15 +379,6 @@ def terms_of(settings: BrokerSettings, types: Sequence[ConsumedType]) -> str:
 def as_words(accepts: Mapping[str, int]) -> str:
     """Messages and their versions, as the functions take them."""
     return " ".join(f"{name} {version}" for name, version in accepts.items())
-
-
-def is_sendable(done: Done) -> bool:
-    """Whether its arguments can be written; one that can't keeps all the others of a turn from leaving."""
-    try:
-        pack(done.extras)
-    except EncodeError:
-        return False
-    return True
 
 
 def held_in(flat: Sequence[Any]) -> list[EntryValues]:
@@ -421,17 +414,21 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
     return found
 
 
-def add_commits(arguments: list[Argument], done: Sequence[Done]) -> None:
+Committed: TypeAlias = tuple[Delivery, str, Sequence[Argument]]
+"""A delivery, and how it ended, as the Lua functions take it: see `commit_of`."""
+
+
+def add_commits(arguments: list[Argument], commits: Sequence[Committed]) -> None:
     """The commits of a turn behind its other arguments."""
-    arguments.append(len(done))
-    is_apart = are_apart([one.delivery.stream for one in done[:LOOKED_AT]])
+    arguments.append(len(commits))
+    is_apart = are_apart([one[0].stream for one in commits[:LOOKED_AT]])
     raw_type, stream = b"", b""
     streams: list[Argument] = []
     entries: list[Argument] = []
     keys: list[Argument] = []
     modes: list[str] = []
     extras: list[Argument] = []
-    for delivery, mode, its_extras in done:
+    for delivery, mode, its_extras in commits:
         if delivery.raw_type != raw_type or (delivery.stream != stream and not is_apart):
             if entries:
                 arguments += _run_of_commits(raw_type, stream, streams, entries, keys, modes)
@@ -463,13 +460,7 @@ def _run_of_commits(
     return (raw_type, stream, len(entries), "", *streams, *entries, *keys, *modes)
 
 
-class Done(NamedTuple):
-    """A finished delivery as the commit of a turn wants it: marks and their arguments, see marks.py."""
-
-    delivery: Delivery
-    mode: str
-    extras: Sequence[Argument]
-
+ModeAndValues: TypeAlias = tuple[str, Sequence[Argument]]
 
 # Plain texts, for most commits are made of these: to look up a mark in its class and to add it takes 0.15 microseconds.
 COMMIT, MORE, STATE = Mark.COMMIT.value, Mark.MORE.value, Mark.STATE.value
@@ -478,20 +469,19 @@ REPLY, OUTGOING = Mark.REPLY.value, Mark.OUTGOING.value
 PROCESS: Final = len(keys.reply(""))  # where its name begins in the name of a stream of replies
 
 
-def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: float) -> Done:
-    """The marks and their arguments, in the order in which `marks.py` lists them.
+def commit_of(delivery: Delivery, outcome: Outcome, is_last: bool, dedupe_window: float) -> ModeAndValues:
+    """The mode of a commit, a text of marks, and what its marks bring: in the order in which `library.py` lists them.
 
     Args:
         delivery: what was handled.
         outcome: how it ended.
-        is_free: the worker holds nothing more of its key.
+        is_last: the worker holds nothing more of its agent.
         dedupe_window: seconds that idempotency ids are remembered.
     """
     # guard: an agent is let go with the last commit that is held
-    more = "" if is_free else MORE
+    more = "" if is_last else MORE
     if outcome is NOTHING and not delivery.tries and delivery.claim is None:
-        # Most commits are these, and Done's own constructor takes twice as long.
-        return tuple.__new__(Done, (delivery, COMMIT + more, ()))
+        return COMMIT + more, ()  # most commits are these
     if isinstance(outcome, Commit):
         return _committed(delivery, outcome, more, int(dedupe_window * 1000))
     if isinstance(outcome, DeadLetter):
@@ -503,16 +493,16 @@ def as_done(delivery: Delivery, outcome: Outcome, is_free: bool, dedupe_window: 
         # guard: an outage uses up no attempt
         attempts = delivery.attempt if outcome.waited is None else delivery.attempt - 1
         reason = _writable(reason_of(outcome)[:200])
-        return Done(delivery, Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason))
+        return Mark.RETRY + more, (delay, attempts, delivery.first_tried, reason)
     if isinstance(outcome, Suspend):
         # guard: a wait uses up no attempt
         known = (outcome.message_id, delivery.attempt - 1, delivery.first_tried)
         wake = "" if outcome.wake_at is None else outcome.wake_at
-        return Done(delivery, Mark.SUSPEND + more, (*known, wake, len(outcome.asked), *outcome.asked))
-    return Done(delivery, Mark.RELEASE + more, ())
+        return Mark.SUSPEND + more, (*known, wake, len(outcome.asked), *outcome.asked)
+    return Mark.RELEASE + more, ()
 
 
-def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> Done:
+def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> ModeAndValues:
     mode = COMMIT + more
     # guard: a commit says that its entry was tried before
     if delivery.tries:
@@ -544,7 +534,7 @@ def _committed(delivery: Delivery, outcome: Commit, more: str, window: int) -> D
     if outcome.events:
         mode += Mark.EVENTS
         extras += (len(outcome.events), *chain.from_iterable(map(write_values, outcome.events)))
-    return tuple.__new__(Done, (delivery, mode, extras))
+    return mode, extras
 
 
 def log_values(changes: Sequence[LogChange]) -> list[Argument]:
@@ -600,7 +590,7 @@ def _identified(postings: Sequence[Posting], extras: list[Any], window: int) -> 
     return Mark.IDENTIFIED
 
 
-def _dead(delivery: Delivery, outcome: DeadLetter, mode: str, before: Sequence[Any]) -> Done:
+def _dead(delivery: Delivery, outcome: DeadLetter, mode: str, before: Sequence[Any]) -> ModeAndValues:
     error = outcome.error
     shown = f"{error.type}: {error.message}" if error else ""
     trace = error.traceback if error else ""
@@ -609,7 +599,7 @@ def _dead(delivery: Delivery, outcome: DeadLetter, mode: str, before: Sequence[A
     if outcome.reply is not None:
         mode += Mark.REPLY
         extras += reply_values(outcome.reply)
-    return Done(delivery, mode, extras)
+    return mode, extras
 
 
 def _writable(text: str) -> bytes:

@@ -39,7 +39,7 @@ def _new_server(fakeredis: Any) -> Any:
 
 
 def _functions_of(server: Any) -> Any:
-    """What runs the functions of a store, except that Lua gets the texts of errors as bytes.
+    """Runner of the functions of a store, as fakeredis has it, except that Lua gets the texts of errors as bytes.
 
     lupa keeps texts of Python for Lua in a table with weak values, and now and then one comes out as another
     (https://github.com/scoder/lupa/issues/293): then a function takes one error for another.
@@ -116,7 +116,7 @@ class MemoryChannel:
     ) -> Any:
         if beginning is not None:
             arguments = (*beginning.words, *arguments)
-        await asyncio.sleep(0)  # as with a server, whoever calls in a loop lets others run
+        await asyncio.sleep(0)  # as with a server, a caller in a loop lets others run
         self._check_open()
         patience = _patience(arguments)
         if patience is None:

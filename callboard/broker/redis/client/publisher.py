@@ -6,24 +6,26 @@ import asyncio
 import os
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from callboard.broker.envelope import LOOKED_AT, Posting, are_apart, encode
+from callboard.broker.envelope import LOOKED_AT, NO_FENCE, Posting, are_apart, encode
 from callboard.broker.errors import (
-    BacklogError,
     CommandError,
     ConnectionLostError,
     EncodeError,
     FencedError,
     NotReplicatedError,
+    OverloadedError,
     ServerUnavailableError,
     UndeliverableError,
 )
 from callboard.broker.outcome import RunWrite
+from callboard.broker.redis.arguments import MESSAGE_FORMS, index_of
+from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
-from callboard.broker.telemetry import Published, emit, is_watched
+from callboard.broker.telemetry import LISTENERS, Published, emit
 
 from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
@@ -31,9 +33,11 @@ from .lane import write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
-FENCES = 4  # place of the number of fences among the arguments of publish.lua
-PLAIN, HEADED, FULL = "p", "h", "f"  # forms of a message there
+FENCES = index_of("publish", "fences")
+PLAIN, HEADED, FULL = MESSAGE_FORMS.values()
 
+T = TypeVar("T")
+R = TypeVar("R")
 Batch: TypeAlias = list[tuple[Posting, asyncio.Future[bool]]]
 Begun: TypeAlias = tuple[list[Argument], asyncio.Future[Any]]
 """The arguments of a call that was sent, and the call."""
@@ -71,7 +75,7 @@ class Publisher:
 
         Returns:
             A future: True when it was added, False when its idempotency id was seen before. It fails with
-            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full; BacklogError: the
+            UndeliverableError (unknown agent type), OverloadedError (the server's memory is full, or the
             stream or the agent has too much to do), FencedError (another worker has the message of the handler that
             sends it), EncodeError (a value can't be written), CommandError (nothing can be added to the stream) or
             ServerUnavailableError (no server within `socket_timeout`; it may or may not have been added).
@@ -89,7 +93,7 @@ class Publisher:
 
     @property
     def _call(self) -> asyncio.Future[Any] | None:
-        """What is under way, if something is."""
+        """The call that is under way, if there is one."""
         if self._task is not None and not self._task.done():
             return self._task
         return self._begun
@@ -105,7 +109,8 @@ class Publisher:
             self._sending = len(batch)
             try:
                 if batch:
-                    await self._send(batch, begun)
+                    send = self._send if begun is None else partial(self._send, begun=begun)
+                    await send_or_fail(batch, send, self._fail, self._link)
             finally:
                 self._sending = 0
             self._comes_alone = len(batch) == 1 and not self._queue
@@ -143,7 +148,7 @@ class Publisher:
         self._sending = 0
         try:
             self._arrived(batch, call.result(), asked)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+        except Exception as error:  # noqa: BLE001 - its sender gets it
             self._fail(batch, error)
         if self._queue:
             self._comes_alone = False
@@ -165,31 +170,19 @@ class Publisher:
         return batch
 
     async def _send(self, batch: Batch, begun: Begun | None = None) -> None:
-        try:
-            arguments, call = begun or (self._arguments(batch), None)
-            confirm = self._wait_for_replica if self._link.settings.durability == "replica" else None
-            answer, asked = await send_batch(self._link, "publish", arguments, self._producer, call, confirm)
-            self._arrived(batch, answer, asked)
-        except asyncio.CancelledError:
-            self._fail(batch, ConnectionLostError(self._link.endpoint.shown, "the publisher was closed"))
-            raise
-        except EncodeError as error:  # nothing of the batch has left
-            if len(batch) == 1:
-                self._fail(batch, error)
-                return
-            for item in batch:
-                await self._send([item])
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
-            self._fail(batch, error)
+        arguments, call = begun or (self._arguments(batch), None)
+        confirm = self._wait_for_replica if self._link.settings.durability == "replica" else None
+        answer, asked = await send_batch(self._link, "publish", arguments, self._producer, call, confirm)
+        self._arrived(batch, answer, asked)
 
     def _arrived(self, batch: Batch, answer: list[bytes], asked: float) -> None:
-        self._clock.observe(int(answer[0]), asked)
         self._settle(batch, answer)
         if answer[1]:
             self._on_full_topic(answer[1].decode())
+        self._clock.observe(int(answer[0]), asked)
 
     def _settle(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], answer: list[bytes]) -> None:
-        if len(answer) == 2 and not self._waiting_room.is_used and not is_watched():
+        if len(answer) == 2 and not self._waiting_room.is_used and not LISTENERS:
             for _, future in batch:  # nearly always: all were added
                 if not future.done():
                     future.set_result(True)
@@ -205,11 +198,8 @@ class Publisher:
                 _end(posting, future, status)
         self._make_way(batch, full)
 
-    def _fail(self, batch: Sequence[tuple[Posting, asyncio.Future[bool]]], error: Exception) -> None:
-        for _, future in batch:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+    def _fail(self, batch: Batch, error: Exception) -> None:
+        fail(batch, error)
         self._make_way(batch)
 
     def _make_way(
@@ -217,7 +207,7 @@ class Publisher:
         batch: Sequence[tuple[Posting, asyncio.Future[bool]]],
         full: Sequence[tuple[Posting, asyncio.Future[bool]]] = (),
     ) -> None:
-        """What found no room waits; what waits behind something that ended may follow."""
+        """Messages that found no room wait; those that wait behind one that ended may follow."""
         if self._waiting_room.is_used:
             for posting, future in batch:
                 if future.done():
@@ -275,7 +265,7 @@ class Publisher:
 
 
 def limits_of(settings: BrokerSettings) -> str:
-    """What is the same from batch to batch, as one text: see lua/publish/limits.lua."""
+    """The limits, which are the same from batch to batch, as one text: see lua/publish/limits.lua."""
     window = int(settings.dedupe_window * 1000)
     return f"{window} {settings.max_unclaimed} {settings.max_backlog} {settings.max_backlog_per_key}"
 
@@ -316,20 +306,20 @@ def message_values(postings: Sequence[Posting]) -> list[Argument]:
 def _end(posting: Posting, future: asyncio.Future[bool], status: bytes | None) -> None:
     if status is None:
         future.set_result(True)
-        if is_watched():
+        if LISTENERS:
             _tell(posting)
     elif status == b"duplicate":
         future.set_result(False)
     else:
         future.set_exception(_error(posting, status))
-        future.exception()  # whoever waits gets it; nobody waits for a message that was sent without waiting
+        future.exception()  # seen: a message may be sent without waiting for it
 
 
 def _error(posting: Posting, status: bytes) -> Exception:
     if status == b"undeliverable":
         return UndeliverableError(posting.stream.partition(":")[2])
     if status == b"full":
-        return BacklogError(stream=posting.stream)
+        return OverloadedError(stream=posting.stream)
     if status == b"fenced" and posting.fence is not None:
         return FencedError(posting.fence.worker)
     reason = "its key holds something else, or the last possible id was used"
@@ -364,7 +354,7 @@ class Queue:
     def __init__(self) -> None:
         self.guests: deque[Guest] = deque()
         self.tried: Guest | None = None
-        self.pause = FIRST_WAIT
+        self.backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -435,9 +425,10 @@ class WaitingRoom:
 
     def _look_again(self, place: Place, queue: Queue) -> None:
         if queue.timer is None:
-            pause, queue.pause = queue.pause, min(2 * queue.pause, LONGEST_WAIT)
             loop = asyncio.get_running_loop()
-            queue.timer = loop.call_later(pause * (0.5 + random.random()), self._try, place, queue)
+            queue.timer = loop.call_later(
+                queue.backoff.pause() * (0.5 + random.random()), self._try, place, queue
+            )
 
     def _try(self, place: Place, queue: Queue) -> None:
         queue.timer = None
@@ -450,7 +441,7 @@ class WaitingRoom:
                 queue.tried = guest
                 self._send([(guest.posting, guest.future)])
                 return
-            guest.future.set_exception(BacklogError(stream=guest.posting.stream, seconds=self._patience))
+            guest.future.set_exception(OverloadedError(stream=guest.posting.stream, seconds=self._patience))
             guest.future.exception()  # seen: for a message that was sent without waiting, asyncio would complain
         del self._queues[place]
 
@@ -492,7 +483,7 @@ class Producer:
         return self.name, self._number
 
     def overtaken(self, arguments: list[Argument], is_first: bool) -> None:
-        """Goes on under another name: somebody has written by hand what the server knows of the batches of this one.
+        """Goes on under another name: a person has written over what the server knows of the batches of this one.
 
         Args:
             arguments: of the batch, which gets its new name and number.
@@ -533,10 +524,10 @@ async def send_batch(
 
     Raises:
         ConnectionLostError, ServerUnavailableError: no answer within `socket_timeout`, or the link was closed.
-        CommandError: the server refused it; or nobody knows any more whether it was carried out.
+        CommandError: the server refused it; or it can't be known any more whether it was carried out.
     """
     deadline = asyncio.get_running_loop().time() + link.settings.socket_timeout
-    pause, is_first = FIRST_PAUSE, True
+    backoff, is_first = Backoff(FIRST_PAUSE, LONGEST_PAUSE), True
     while True:
         asked = steady_ms()
         try:
@@ -554,15 +545,49 @@ async def send_batch(
             if left <= 0 or link.is_closed:
                 raise
             is_first, begun = False, None
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(backoff.pause())
             # guard: a batch that is sent again keeps its number
             await link.reconnect(left)
 
 
+async def send_or_fail(
+    batch: list[tuple[T, asyncio.Future[R]]],
+    send: Callable[[list[tuple[T, asyncio.Future[R]]]], Coroutine[Any, Any, None]],
+    fail: Callable[[list[tuple[T, asyncio.Future[R]]], Exception], None],
+    link: Link,
+) -> None:
+    """Sends a batch, one by one where something in it can't be written; what could not be sent fails with the reason.
+
+    Args:
+        batch: what is sent, each with the future that its sender may wait for.
+        send: sends a batch, and sets the futures.
+        fail: tells the senders that it was not sent.
+        link: names the server, when sending is cancelled.
+    """
+    try:
+        await send(batch)
+    except asyncio.CancelledError:
+        fail(batch, ConnectionLostError(link.endpoint.shown, "the publisher was closed"))
+        raise
+    except EncodeError as error:  # nothing of the batch has left
+        if len(batch) == 1:
+            fail(batch, error)
+            return
+        for item in batch:
+            await send_or_fail([item], send, fail, link)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the senders get it
+        fail(batch, error)
+
+
+def fail(batch: Sequence[tuple[T, asyncio.Future[R]]], error: Exception) -> None:
+    """Tells the senders of a batch that it failed, where they have not been told anything yet."""
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # seen: its sender need not wait, and asyncio would complain
+
+
 LARGEST_WRITE: Final = 1000  # events in one call
-LARGEST_WRITE_BYTES: Final = 4 * 1024 * 1024  # of bodies in one call
-NO_FENCE: Final = ("", "")
 
 WrittenItem = tuple[RunWrite, asyncio.Future[int]]
 
@@ -593,7 +618,7 @@ class RunWriter:
 
     async def _run(self) -> None:
         while self._queue:
-            await self._send(self._take())
+            await send_or_fail(self._take(), self._send, fail, self._link)
 
     def _take(self) -> list[WrittenItem]:
         batch: list[WrittenItem] = []
@@ -601,7 +626,7 @@ class RunWriter:
         while self._queue:
             write = self._queue[0][0]
             events, size = events + len(write.events), size + write.size
-            if batch and (events > LARGEST_WRITE or size > LARGEST_WRITE_BYTES):
+            if batch and (events > LARGEST_WRITE or size > LARGEST_BYTES):
                 break
             batch.append(self._queue.popleft())
         return batch
@@ -611,21 +636,9 @@ class RunWriter:
         for write, _ in batch:
             arguments += write.fence or NO_FENCE
             arguments += write_values(write)
-        try:
-            answer, _ = await send_batch(self._link, "write", arguments, self._producer)
-            for (write, future), word in zip(batch, answer, strict=True):
-                _end_write(write, future, word)
-        except asyncio.CancelledError:
-            _fail_writes(batch, ConnectionLostError(self._link.endpoint.shown, "the runtime was closed"))
-            raise
-        except EncodeError as error:  # nothing of the batch has left
-            if len(batch) == 1:
-                _fail_writes(batch, error)
-                return
-            for item in batch:
-                await self._send([item])
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for the batch gets it
-            _fail_writes(batch, error)
+        answer, _ = await send_batch(self._link, "write", arguments, self._producer)
+        for (write, future), word in zip(batch, answer, strict=True):
+            _end_write(write, future, word)
 
     async def close(self) -> None:
         """Sends what was handed in, and ends the connection."""
@@ -638,16 +651,9 @@ def _end_write(write: RunWrite, future: asyncio.Future[int], word: bytes) -> Non
     if future.done():
         return
     if word == b"fenced" and write.fence is not None:
-        _fail_writes([(write, future)], FencedError(write.fence.worker))
+        fail([(write, future)], FencedError(write.fence.worker))
     elif word == b"unwritable":
         reason = "its key holds something else, or an entry with an id that no event's can follow"
-        _fail_writes([(write, future)], CommandError(f"nothing can be added to run:{write.run}: {reason}"))
+        fail([(write, future)], CommandError(f"nothing can be added to run:{write.run}: {reason}"))
     else:
         future.set_result(0 if word == b"none" else int(word.partition(b"-")[2]))
-
-
-def _fail_writes(batch: Sequence[WrittenItem], error: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(error)
-            future.exception()  # whoever waits gets it; nobody has to wait

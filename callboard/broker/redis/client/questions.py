@@ -7,17 +7,16 @@ from enum import StrEnum
 from itertools import chain
 from typing import Final, NamedTuple
 
-from callboard.broker.envelope import Fence
+from callboard.broker.envelope import NO_FENCE, Fence
 from callboard.broker.errors import FencedError
 from callboard.broker.outcome import RunWrite
 
 from .connection import Link, scan
 from .lane import write_values
-from .requests import NO_FENCE
 
 
 class InputStatus(StrEnum):
-    """What came of a question; all but the first are for good."""
+    """States of a question; all but the first are for good."""
 
     OPEN = "open"
     ANSWERED = "answered"
@@ -26,7 +25,7 @@ class InputStatus(StrEnum):
 
 
 class Inquiry(NamedTuple):
-    """What a handler asks, as it is written.
+    """The question of a handler, as it is written.
 
     Attributes:
         id: of the question, the same in every attempt at the message.
@@ -42,7 +41,7 @@ class Inquiry(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is known of a question that was asked.
+    """All that is known of a question that was asked.
 
     Attributes:
         status: what came of it.

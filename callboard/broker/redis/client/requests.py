@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import FIELDS, Envelope, Fence, Posting, Route, decode, encode
+from callboard.broker.envelope import FIELDS, NO_FENCE, Envelope, Fence, Posting, Route, decode, encode
 from callboard.broker.errors import ConnectionLostError, DecodeError, FencedError, NotWaitingError
 from callboard.broker.limits import Limits
 from callboard.broker.redis.keys import reply
@@ -22,12 +22,12 @@ from .publisher import Publisher
 logger = logging.getLogger("callboard.broker")
 
 REPLY_VALUES = len(FIELDS)
-# A reply has none; what has one says that something came for a request of ours, see nested.py.
+# A reply has none; what has one says that something came for a request of ours, see `NestedRequests`.
 NOTICE = FIELDS.index("key")
 
 
 class Requests:
-    """Hands requests in, and gives each reply to whoever waits for it.
+    """Hands requests in, and gives each reply to its requester.
 
     Args:
         process: that asks; its stream of replies has this name.
@@ -36,7 +36,7 @@ class Requests:
         link: over which replies come.
 
     Attributes:
-        late: replies for which nobody waited any more.
+        late: replies for which no requester waited any more.
     """
 
     def __init__(self, process: str, publisher: Publisher, nested: NestedRequests, link: Link) -> None:
@@ -112,7 +112,7 @@ class Requests:
                 waiting.set_result(answer)
 
     async def close(self) -> None:
-        """Hears no reply any more; whoever waits for one gets ConnectionLostError."""
+        """Hears no reply any more; requesters that wait for one get ConnectionLostError."""
         await self._replies.close()
         error = ConnectionLostError(self._link.endpoint.shown, "closed before the reply came")
         _fail(chain.from_iterable(self._waiting.values()), error)
@@ -135,7 +135,7 @@ def _pass_error(waiting: asyncio.Future[Envelope], sent: asyncio.Future[Any]) ->
 
 
 class RequestArrival(asyncio.Future[bool]):
-    """Done when a request is in its stream; when it can't get there, whoever waits for the reply gets the error.
+    """Done when a request is in its stream; when it can't get there, the requester gets the error.
 
     Not a callback, which would be called for every request that arrives as well.
     """
@@ -146,13 +146,13 @@ class RequestArrival(asyncio.Future[bool]):
 
     @classmethod
     def of(cls, waiting: asyncio.Future[Envelope], loop: asyncio.AbstractEventLoop) -> RequestArrival:
-        """The arrival of a request for whose reply somebody waits. An `__init__` in Python takes as long as all the rest."""
+        """The arrival of a request whose reply is waited for. An `__init__` in Python takes as long as all the rest."""
         made = cls(loop=loop)
         made._waiting = waiting
         return made
 
     def set_exception(self, exception: type | BaseException, /) -> None:
-        """Tells whoever waits for the reply, too."""
+        """Tells the requester, too."""
         super().set_exception(exception)
         if not self._waiting.done():
             self._waiting.set_exception(exception)
@@ -160,7 +160,6 @@ class RequestArrival(asyncio.Future[bool]):
 
 BATCH: Final = 100  # requests in one read
 START: Final = "0-0"  # before the first one
-NO_FENCE: Final = ("", "")
 
 
 class NestedPlace(NamedTuple):
@@ -225,7 +224,7 @@ class NestedRequests:
         return event
 
     def ignore(self, request_id: str, event: asyncio.Event) -> None:
-        """Whoever listens with this event does so no more."""
+        """The activation that listens with this event does so no more."""
         everybody = self._listening.get(request_id, [])
         if event in everybody:
             everybody.remove(event)

@@ -9,15 +9,13 @@ from typing import Any, Final, NamedTuple
 from callboard.broker.errors import CommandError, ConnectionLostError, ServerUnavailableError
 from callboard.broker.redis.keys import run as run_suffix
 
-from .connection import Link
+from .connection import Link, StreamTail
 
 BATCH: Final = 1000  # entries in one read
-BLOCK: Final = 5.0  # seconds that one read waits; then it looks whether its place is still there
-PAUSE: Final = 0.05  # seconds between two attempts to reach a server that is gone
 LOOK_AGAIN: Final = 0.25  # seconds between two looks at a stream to which a person added something
 OWN: Final = b"0-"  # ids of events begin with it
 NO_KEY: Final = "no such key"
-MOST_DIGITS: Final = 14  # of a time or a version: what is longer, no clock says, and nobody has
+MOST_DIGITS: Final = 14  # of a time or a version: no clock says, and no message class has, a longer one
 
 
 class RunRecord(NamedTuple):
@@ -54,9 +52,14 @@ class RunReader:
     def __init__(self, link: Link, run: str, after: int = 0) -> None:
         self._link = link
         self._key = link.keys.of(run_suffix(run))
-        self._last = after
+        self._tail = StreamTail(link, BATCH)
         self._at = 0
-        self._in_doubt = after > 0
+        self._go_to(after)
+        self._tail.in_doubt = after > 0
+
+    def _go_to(self, number: int) -> None:
+        self._last = number
+        self._tail.places[self._key] = b"0-%d" % number
 
     async def read(self, wait: bool) -> list[RunRecord] | None:
         """The entries that come next.
@@ -73,44 +76,35 @@ class RunReader:
             CommandError: the key holds no stream.
         """
         try:
-            if self._in_doubt:
+            if self._tail.in_doubt:
                 await self._find_place()
-            answer = await self._next(wait)
+            answer = await self._tail.read(wait)
         except (ConnectionLostError, ServerUnavailableError):
             if self._link.is_closed:
                 raise
-            # guard: a reader that lost its connection looks for its place
-            self._in_doubt = True
             await self._reconnect(wait)
             return []
         if not answer:
-            self._in_doubt = wait
+            self._tail.in_doubt = wait
             return [] if wait else None
         # What a person added has another kind of id, and no place among the numbers of events.
         records = [record_of(raw) for raw in answer[0][1] if raw[0].startswith(OWN)]
         if not records:
             return await self._wait_for_writer(wait)
-        self._last, self._at = records[-1].number, records[-1].at
+        self._go_to(records[-1].number)
+        self._at = records[-1].at
         return records
 
     async def _wait_for_writer(self, wait: bool) -> list[RunRecord] | None:
-        """What comes next was added by hand, with an id that no event has: it goes when the next event is written."""
+        """Waits: the next entry was added by hand, with an id that no event has. It goes when the next event is written."""
         if not wait:
             return None
         await asyncio.sleep(LOOK_AGAIN)
         return []
 
-    async def _next(self, wait: bool) -> Any:
-        if not wait:
-            return await self._link.command("XREAD", "COUNT", BATCH, "STREAMS", self._key, f"0-{self._last}")
-        limit = BLOCK + self._link.settings.socket_timeout
-        arguments = ("COUNT", BATCH, "BLOCK", int(BLOCK * 1000), "STREAMS", self._key, f"0-{self._last}")
-        return await self._link.command("XREAD", *arguments, timeout=limit)
-
     async def _reconnect(self, wait: bool) -> None:
-        await asyncio.sleep(PAUSE)
         try:
-            await self._link.reconnect(self._link.settings.socket_timeout)
+            await self._tail.was_lost(self._link.settings.socket_timeout)
         except ServerUnavailableError:
             if not wait or self._link.is_closed:
                 raise
@@ -118,8 +112,8 @@ class RunReader:
     async def _find_place(self) -> None:
         """Goes back where the entry that was read last is not the one that stands there now."""
         if await self._newest() < self._last or await self._is_another():
-            self._last = await self._last_known()
-        self._in_doubt = False
+            self._go_to(await self._last_known())
+        self._tail.in_doubt = False
 
     async def _newest(self) -> int:
         """The last number that was given; drafts that are gone count."""

@@ -1,4 +1,4 @@
-"""What the server remembers of schedules: when each is due next, by whom it is declared, whether it is paused."""
+"""Schedules as the server remembers them: when each is due next, by whom it is declared, whether it is paused."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class StoredSchedule:
 
     @property
     def expected(self) -> str:
-        """What is due, as the server compares it."""
+        """The firing that is due, as the server compares it."""
         return f"{self.due} {self.digest}"
 
 
 class DeclaredSchedule(NamedTuple):
-    """What an app says of a schedule.
+    """A schedule as an app declares it.
 
     Attributes:
         name: of the schedule.
@@ -113,7 +113,7 @@ class ScheduleStore:
 
 
 def following(stored: StoredSchedule, due: int) -> str:
-    """What is due after this, as the server keeps it."""
+    """The firing that is due after this one, as the server keeps it."""
     return f"{due} {stored.digest}"
 
 

@@ -25,7 +25,7 @@ ROLE = ("ROLE",)
 
 
 def question(watched: Watched) -> tuple[Argument, ...]:
-    """What each sentinel is asked."""
+    """The question that each sentinel is asked."""
     return ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", watched.name)
 
 
@@ -130,7 +130,7 @@ Ask = Callable[[Endpoint, PrimarySearch], Awaitable[Any]]
 
 
 async def ask(sentinel: Endpoint, search: PrimarySearch) -> Any:
-    """What one sentinel answers.
+    """The answer of one sentinel.
 
     Raises:
         BrokerError: it can't be asked.
@@ -186,7 +186,7 @@ class OpenLines:
 
 
 class Follower(Protocol):
-    """What has a connection to the primary."""
+    """A user of a connection to the primary."""
 
     @property
     def connected_to(self) -> Endpoint | None:

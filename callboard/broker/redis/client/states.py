@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from callboard.broker.envelope import Pointer
-from callboard.broker.errors import ClaimTooLargeError, CommandError, DecodeError, StateDamagedError
+from callboard.broker.errors import CommandError, DecodeError, PayloadTooLargeError, StateDamagedError
 from callboard.broker.outcome import LogChange
 
 from .connection import Link
@@ -122,14 +122,14 @@ class ClaimStore:
 
         Raises:
             DecodeError: they are not there, or not those that the pointer means.
-            ClaimTooLargeError: they are more than `max_claim`.
+            PayloadTooLargeError: they are more than `max_claim`.
             ConnectionLostError: the link was closed meanwhile.
         """
         key = self._link.keys.of(pointer.name)
         size = int(await self._ask("HSTRLEN", key, "body"))
         limit = self._link.settings.max_claim
         if size > limit:  # known before anything of it is in this process
-            raise ClaimTooLargeError(size, limit)
+            raise PayloadTooLargeError(size, limit, is_claim=True)
         body: bytes | None = await self._ask("HGET", key, "body") if size == pointer.size else None
         if body is None:
             raise DecodeError(

@@ -17,13 +17,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from callboard.broker.envelope import Fence
+from callboard.broker.envelope import NO_FENCE, Fence
 from callboard.broker.errors import (
     BrokerError,
     CommandError,
     FencedError,
     SettingsError,
-    UndeclaredError,
     is_refused_right,
 )
 from callboard.broker.redis.keys import CONTROL, Keys, user_in_names
@@ -35,7 +34,7 @@ from .heartbeat import HangPolicy, Heartbeat, Keeper, Pulse, can_keep
 from .lane import WorkerLane, as_words
 from .publisher import Publisher, RunWriter
 from .questions import InputStore
-from .requests import NO_FENCE, NestedRequests, Requests
+from .requests import NestedRequests, Requests
 from .sentinels import watch_of
 from .states import ClaimStore, StateStore, StoredState
 
@@ -70,7 +69,7 @@ class RedisTransport:
         self._watch = watch_of(self.endpoint, settings)
         self.keys = Keys(settings.namespace or DEFAULT_NAMESPACE)
         self.settings = settings
-        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and nobody
+        # It begins with the user, so that a user's rights can be confined to the replies to its own processes; and no user
         # who may read those guesses the rest.
         user = user_in_names(self.endpoint.username)
         self.process = f"{user}:{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
@@ -78,10 +77,10 @@ class RedisTransport:
         self.inputs = InputStore(self.admin)
         self.claims = ClaimStore(self.link("claims"))
         self.nested = NestedRequests(self.link("nested"), self.process)
-        self._clock = ServerClock()
+        self.clock = ServerClock()
         # The server's time, as far as this process knows it: it does once it has declared something.
-        self.now_ms = self._clock.now_ms
-        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self._clock)
+        self.now_ms = self.clock.now_ms
+        self.publisher = Publisher(self.link("publisher"), self._warn_of_full_topic, self.clock)
         self.runs = RunWriter(self.link("runs"))
         self.requests = Requests(self.process, self.publisher, self.nested, self.link("replies"))
         self._warned: set[str] = set()
@@ -108,12 +107,6 @@ class RedisTransport:
                 link.break_off("its server is the primary no more")
             else:
                 link.doubt()
-
-    # The server's clock
-
-    def observe_clock(self, server_ms: int, asked_ms: float | None = None) -> None:
-        """Learns the server's time from an answer; `asked_ms` is when it was asked for, by `steady_ms`."""
-        self._clock.observe(server_ms, steady_ms() if asked_ms is None else asked_ms)
 
     # Declaring
 
@@ -147,7 +140,7 @@ class RedisTransport:
             status, told = await self._declare_with(arguments)
         if status == b"OK":
             # guard: who only asks knows the server's time before its first deadline
-            self.observe_clock(int(told), asked)
+            self.clock.observe(int(told), asked)
         else:
             raise SettingsError(
                 f"the namespace {self.keys.namespace!r} has {int(told)} shards and this process is set to "
@@ -160,7 +153,7 @@ class RedisTransport:
         except CommandError as error:
             if not is_refused_right(str(error)):
                 raise
-            raise UndeclaredError(str(error), self.keys.namespace) from error
+            raise CommandError(str(error), self.keys.namespace) from error
 
     async def unsubscribe(self, subscription: Declared, others: Iterable[Declared] = ()) -> bool:
         """Ends a subscription; False when there was none.
@@ -239,7 +232,7 @@ class RedisTransport:
         unread, pending, due, mark, place = await self.admin.run("idle", ("",))
         connection = self.admin.opened
         while place and not unread:
-            # The mark stays that of the first look: a message that came since is seen by whoever looks twice.
+            # The mark stays that of the first look: a message that came since is seen by a caller that looks twice.
             unread, pending, due, _, place = await self.admin.run("idle", (place,))
             # The place has the cursor of a scan: see `scan`.
             # guard: a look for what is left begins anew on another connection
@@ -250,7 +243,7 @@ class RedisTransport:
     # States of persistent agents
 
     async def load_state(self, agent_type: str, key: str) -> StoredState:
-        """What is stored of a persistent agent; see StateStore.load."""
+        """The stored state of a persistent agent; see StateStore.load."""
         return await StateStore(self.admin).load(agent_type, key)
 
     async def await_state(self, agent_type: str, key: str) -> StoredState:
@@ -437,7 +430,7 @@ class ThrowAway:
             await asyncio.wait({self._telling})
 
     async def end(self) -> None:
-        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that nobody finds."""
+        """Deletes the namespace, then its entry in the register: a kill between leaves nothing that can't be found."""
         await self.stop()
         await self._transport.delete_namespace()
         if self._telling is None:  # there is no entry

@@ -20,10 +20,8 @@ from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
     EncodeError,
-    LoginRefusedError,
     OverloadedError,
     ServerUnavailableError,
-    WritesRefusedError,
     is_refused_right,
 )
 from callboard.broker.telemetry import Disconnected, emit
@@ -69,8 +67,8 @@ class Wire(asyncio.Protocol):
         """Connects, logs in and names the connection (seen in CLIENT LIST).
 
         Raises:
-            LoginRefusedError: the user, the password or the database is refused.
-            ServerUnavailableError: nobody answers, or the certificate is not accepted.
+            ServerUnavailableError: no server answers, the certificate is not accepted, or the user, the password or the
+                database is refused (`trouble` says which).
         """
         wire = cls(endpoint)
         try:
@@ -79,7 +77,7 @@ class Wire(asyncio.Protocol):
                 await wire._greet(name)
         except CommandError as error:
             wire.close()
-            raise LoginRefusedError(endpoint.shown, str(error)) from error
+            raise ServerUnavailableError(endpoint.shown, str(error), "login") from error
         except (OSError, ssl.SSLError, UnicodeError, ConnectionLostError) as error:
             wire.close()
             raise ServerUnavailableError(endpoint.shown, str(error) or type(error).__name__) from error
@@ -102,7 +100,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Somebody waits for an answer."""
+        """A call waits for its answer."""
         return bool(self._expected)
 
     # Calling
@@ -180,7 +178,7 @@ class Wire(asyncio.Protocol):
     def _look(self) -> None:
         """Looks whether an answer is late. When none is, it looks again when the next one would be."""
         self._alarm, self._alarm_at = None, math.inf
-        # Whoever gave up waiting expects nothing.
+        # A caller that gave up waiting expects nothing.
         first = min(
             (each for each in self._expected if not each.future.done()),
             key=lambda each: each.until,
@@ -197,7 +195,7 @@ class Wire(asyncio.Protocol):
     # Ending
 
     def close(self, reason: str = "closed") -> None:
-        """Closes at once; whoever waits for an answer gets ConnectionLostError."""
+        """Closes at once; calls that wait for an answer get ConnectionLostError."""
         self._break(reason)
         if self._transport is not None:
             self._transport.abort()
@@ -215,7 +213,7 @@ class Wire(asyncio.Protocol):
             future = self._expected.popleft().future
             if not future.done():
                 future.set_exception(self._lost)
-                future.exception()  # the caller may have gone; then nobody else is to hear of it
+                future.exception()  # the caller may have gone; then no log is to tell of it
 
     # asyncio.Protocol
 
@@ -280,7 +278,7 @@ def translate(error: Exception, url: str) -> Exception:
     if word == "OOM" or "OOM command not allowed" in text:
         return OverloadedError("the server's memory is full, and it refused a call, which did nothing")
     if word == "MISCONF":
-        return WritesRefusedError(url, text.split(". ", 1)[0])
+        return ServerUnavailableError(url, text.split(". ", 1)[0], "writes")
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     if is_refused_right(text):

@@ -8,16 +8,16 @@
 -- Returns 'sent', 'late' (the request is over), 'again' (it was answered before) or 'FENCED'.
 
 local function answer()
-  local agent_type, message, entry, ending, id = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9]
-  if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
+  local agent_type, message, entry, ending, id = ARGV.type, ARGV.message, ARGV.entry, ARGV.ending, ARGV.id
+  if is_fenced(ARGV.worker, ARGV.holds) then return 'FENCED' end
   local once, record = P .. 'once:' .. agent_type .. ':' .. message, P .. 'call:' .. id
   call('HSET', once, '!' .. entry, ending)
-  keep_at_least(once, ARGV[7])
+  keep_at_least(once, ARGV.window)
   local known = call('HMGET', record, 'to', 'id')
   if not known[1] then return 'late' end
   if known[2] then return 'again' end
-  if ARGV[14] then this.claims = { [ARGV[14]] = ARGV[15] } end
-  reply_to_call(ARGV[8], id, id, ARGV[10], ARGV[11], ARGV[12], ARGV[13])
+  if ARGV.blob then this.claims = { [ARGV.blob] = ARGV.bytes } end
+  reply_to_call(ARGV.process, id, id, ARGV.kind, ARGV.from, ARGV.head, ARGV.body)
   return 'sent'
 end
 

@@ -17,16 +17,16 @@ end
 
 local function ask()
   -- guard: a zombie asks nothing
-  if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
-  local agent_type, message, name, id = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  local behind = 10 + tonumber(ARGV[9])
+  if is_fenced(ARGV.worker, ARGV.holds) then return { 'FENCED' } end
+  local agent_type, message, name, id = ARGV.type, ARGV.message, ARGV.name, ARGV.id
+  local behind = QUESTION_AT + tonumber(ARGV.count)
   local record, key = P .. 'once:' .. agent_type .. ':' .. message, P .. 'input:' .. id
   -- guard: a question is asked once
   if call('HSETNX', record, '?' .. name, id) == 1 or call('EXISTS', key) == 0 then
     call('DEL', key)
-    local expires = ARGV[7] ~= '' and text(now() + tonumber(ARGV[7])) or ''
+    local expires = ARGV.expires ~= '' and text(now() + tonumber(ARGV.expires)) or ''
     call('HSET', key, 'status', 'open', 'type', agent_type, 'message', message, 'name', name, 'asked', now_as_text(),
-      'expires', expires, 'kept', ARGV[8], unpack(ARGV, 10, behind - 1))
+      'expires', expires, 'kept', ARGV.kept, unpack(ARGV, QUESTION_AT, behind - 1))
     call('PEXPIRE', key, FOR_LONG)
     -- guard: a question is found by its run and by the key of its agent
     in_lists('ZADD', id, next_place())

@@ -31,20 +31,20 @@ local function wake_for(message)
 end
 
 local function cancel()
-  call('ZADD', P .. 'cancelled', ARGV[3], ARGV[2])
-  local left = tonumber(ARGV[3]) - now()
+  call('ZADD', P .. 'cancelled', ARGV.ends, ARGV.message)
+  local left = tonumber(ARGV.ends) - now()
   if call('PTTL', P .. 'cancelled') < left then call('PEXPIRE', P .. 'cancelled', text(left)) end
-  tell('cancel', ARGV[2])
-  wake_for(ARGV[2])
+  tell('cancel', ARGV.message)
+  wake_for(ARGV.message)
   return 1
 end
 
 local function pause()
-  local target = ARGV[2] .. ' ' .. ARGV[3]
-  local is_new = call('HSETNX', P .. 'paused', target, now_as_text() .. ' ' .. ARGV[4]) == 1
-  if ARGV[5] == 'now' then tell('interrupt', target) elseif is_new then tell('pause', target) end
+  local target = ARGV.kind .. ' ' .. ARGV.name
+  local is_new = call('HSETNX', P .. 'paused', target, now_as_text() .. ' ' .. ARGV.by) == 1
+  if ARGV.when == 'now' then tell('interrupt', target) elseif is_new then tell('pause', target) end
   if not is_new then return 0 end
-  event('paused', target, ARGV[4])
+  event('paused', target, ARGV.by)
   return 1
 end
 
@@ -61,24 +61,24 @@ local function resume_topic(topic)
 end
 
 local function resume()
-  local kind, name = ARGV[2], ARGV[3]
+  local kind, name = ARGV.kind, ARGV.name
   if call('HDEL', P .. 'paused', kind .. ' ' .. name) == 0 then return 0 end
   if kind == 'topic' then
     resume_topic(name)
   else
     unshelve(string.match(name, '^[^/]*'), '0')
   end
-  event('resumed', kind .. ' ' .. name, ARGV[4])
+  event('resumed', kind .. ' ' .. name, ARGV.by)
   return 1
 end
 
 -- The reset is an entry of a stream that no group reads; it is parked before everything else of its agent.
 local function reset()
-  local agent_type, key = ARGV[2], ARGV[3]
+  local agent_type, key = ARGV.type, ARGV.key
   local name = agent_type .. ' ' .. key
   if call('HEXISTS', P .. 'types', agent_type) == 0 or call('HEXISTS', P .. 'urgent', name) == 1 then return 0 end
   local suffix = 'urgent:' .. agent_type
-  local id = append.message(suffix, ARGV[4], 'callboard.reset', key, ARGV[5], '', '')
+  local id = append.message(suffix, ARGV.id, 'callboard.reset', key, ARGV.sender, '', '')
   local ref = suffix .. ' ' .. id
   call('HSET', P .. 'urgent', name, ref)
   local is_idle = not call('HGET', P .. 'busy:' .. agent_type, key)
@@ -94,4 +94,4 @@ end
 
 local ACTIONS = { cancel = cancel, pause = pause, resume = resume, reset = reset }
 
-register('control', function() return ACTIONS[ARGV[1]]() end)
+register('control', function() return ACTIONS[ARGV.action]() end)

@@ -44,7 +44,7 @@ local function idle()
     local busy = call('HLEN', P .. 'busy:' .. agent_type) - call('HLEN', P .. 'suspended:' .. agent_type)
     pending = pending + math.max(0, busy) + call('ZCARD', P .. 'early:' .. agent_type)
   end
-  local unread, place = count_unread(types, ARGV[1] or '')
+  local unread, place = count_unread(types, ARGV.place or '')
   local due = call('ZCOUNT', P .. 'timers', '-inf', now_as_text())
   return { unread, pending, due, call('GET', P .. 'clock') or '', place }
 end

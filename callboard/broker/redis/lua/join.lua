@@ -22,24 +22,24 @@ end
 local function join()
   local number = next_token()
   -- A server that lost a tail has forgotten numbers that were given.
-  local before = tonumber(ARGV[7] or 0)
+  local before = tonumber(ARGV.highest or 0)
   -- guard: a process gets no number twice
   if number <= before then
     number = before + 1
     call('SET', P .. 'epoch', text(number))
   end
-  local worker = ARGV[1] .. ':' .. text(number)
-  local lease = tonumber(ARGV[2])
+  local worker = ARGV.name .. ':' .. text(number)
+  local lease = tonumber(ARGV.lease)
   -- Others whose leases ended may be alive, and have only been kept from beating: this one must not hide the gap.
   -- guard: a gap is seen by who joins
   if call('EXISTS', P .. 'workers') == 1 then sign_of_life(lease) else call('HSET', P .. 'beats', 'last', now_as_text()) end
   call('HSETNX', P .. 'config', 'layout', LAYOUT)
   must('ZADD', P .. 'workers', text(now() + lease), worker)
-  call('HSET', P .. 'worker:' .. worker, 'host', ARGV[4], 'pid', ARGV[5], 'types', ARGV[3], 'started', now_as_text(),
-    'accepts', ARGV[6], 'call', 0)
-  for agent_type in string.gmatch(ARGV[3], '%S+') do freshen(agent_type) end
-  remember_accepted(ARGV[6])
-  event('joined', worker, ARGV[3])
+  call('HSET', P .. 'worker:' .. worker, 'host', ARGV.host, 'pid', ARGV.pid, 'types', ARGV.types, 'started', now_as_text(),
+    'accepts', ARGV.accepts, 'call', 0)
+  for agent_type in string.gmatch(ARGV.types, '%S+') do freshen(agent_type) end
+  remember_accepted(ARGV.accepts)
+  event('joined', worker, ARGV.types)
   return { worker, now_as_text() }
 end
 

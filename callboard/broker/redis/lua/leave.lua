@@ -9,10 +9,10 @@ local function matches(worker, name, exact)
 end
 
 local function leave()
-  local exact = ARGV[2] == '1'
+  local exact = ARGV.exact == '1'
   local ending = {}
   for _, worker in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
-    for i = 3, #ARGV do
+    for i = NAMES_AT, #ARGV do
       if matches(worker, ARGV[i], exact) then
         ending[#ending + 1] = worker
         break
@@ -20,7 +20,7 @@ local function leave()
     end
   end
   -- guard: leaving in peace counts no attempt
-  if ARGV[1] == '1' then
+  if ARGV.crashed == '1' then
     reap_dead(ending, ending, true)
   else
     for i = 1, #ending do reap(ending[i]) end

@@ -72,11 +72,11 @@ local function add_own_limits(limits, scope, own)
 end
 
 local function read_arguments()
-  local next_one = reader(2)
+  local next_one = reader(ID_AT)
   local id, wanted, lasts = next_one(), { tokens = next_one(), usd = next_one() }, next_one()
   local scopes, limits = {}, {}
   for i = 1, tonumber(next_one()) do scopes[i] = next_one() end
-  for i = 1, (#ARGV - 6 - #scopes) / 3 do limits[i] = { next_one(), next_one(), tonumber(next_one()) } end
+  for i = 1, (#ARGV - COUNT_AT - #scopes) / 3 do limits[i] = { next_one(), next_one(), tonumber(next_one()) } end
   return id, wanted, lasts, scopes, limits
 end
 
@@ -89,8 +89,8 @@ local function set_aside(scopes, id, tokens, usd, lasts)
 end
 
 local function begin()
-  local id, lasts, scopes = ARGV[2], ARGV[3], {}
-  for i = 4, #ARGV do
+  local id, lasts, scopes = ARGV.id, ARGV.lasts, {}
+  for i = ALL_SCOPES_AT, #ARGV do
     local limits = call('HMGET', usage_key(ARGV[i]), 'limit_tokens', 'limit_usd')
     -- guard: where there is a limit, nothing is used that was not set aside
     if limits[1] or limits[2] then return 0 end
@@ -119,19 +119,20 @@ end
 
 local function count(scope, at, lasts, part)
   local key, is_run = usage_key(scope), string.sub(scope, 1, 4) == 'run:'
-  for i = at, #ARGV, 2 do
-    call('HINCRBYFLOAT', key, ARGV[i], ARGV[i + 1])
-    if is_run and part ~= '' then call('HINCRBYFLOAT', key, part .. ' ' .. ARGV[i], ARGV[i + 1]) end
+  for i = at, #ARGV, AMOUNT_WIDTH do
+    local field, amount = ARGV[i], ARGV[i + AMOUNT_NUMBER]
+    call('HINCRBYFLOAT', key, field, amount)
+    if is_run and part ~= '' then call('HINCRBYFLOAT', key, part .. ' ' .. field, amount) end
   end
   call('PEXPIRE', key, lasts)
 end
 
 local function settle()
-  local id, lasts, part, scopes, counted = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), 0
-  for i = 6, 5 + scopes do
+  local id, lasts, part, scopes, counted = ARGV.id, ARGV.lasts, ARGV.part, tonumber(ARGV.number), 0
+  for i = SCOPES_AT, NUMBER_AT + scopes do
     -- guard: what a request used is counted once
     if call('HDEL', held_key(ARGV[i]), id) == 1 then
-      count(ARGV[i], 6 + scopes, lasts, part)
+      count(ARGV[i], SCOPES_AT + scopes, lasts, part)
       counted = counted + 1
     end
   end
@@ -140,6 +141,6 @@ end
 
 local KINDS = { hold = hold, begin = begin, settle = settle }
 
-local function ledger() return KINDS[ARGV[1]]() end
+local function ledger() return KINDS[ARGV.action]() end
 
 register('ledger', ledger)

@@ -12,9 +12,9 @@
 --   or 'FENCED'.
 
 local function nest()
-  if is_fenced(ARGV[1], ARGV[2]) then return 'FENCED' end
-  local window, idem, process, agent_type, message, request = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-  local id, body = ARGV[9], ARGV[14]
+  if is_fenced(ARGV.worker, ARGV.holds) then return 'FENCED' end
+  local window, idem, process, agent_type, message, request = tonumber(ARGV.window), ARGV.idempotent, ARGV.process, ARGV.type, ARGV.message, ARGV.request
+  local id, body = ARGV.id, ARGV.body
   if seen(idem, window) then
     wait_again(id, process, window)
     return 'duplicate'
@@ -26,10 +26,10 @@ local function nest()
     return 'gone'
   end
   begin_call(id, process, window)
-  if ARGV[15] then this.claims = { [ARGV[15]] = ARGV[16] } end
+  if ARGV.blob then this.claims = { [ARGV.blob] = ARGV.bytes } end
   local suffix = 'nested:' .. agent_type .. ':' .. message
   local entry = call('XADD', P .. suffix, '*',
-    entry_fields(id, ARGV[10], ARGV[11], ARGV[12], now_as_text(), ARGV[13], body))
+    entry_fields(id, ARGV.kind, ARGV.key, ARGV.from, now_as_text(), ARGV.head, body))
   keep_at_least(P .. suffix, window)
   if this.claims then keep_claim(body, suffix .. ' ' .. entry) end
   send_notice(to, request)

@@ -6,8 +6,8 @@
 -- Returns {'OK', result or nil}, or {'FENCED'}.
 
 local function recall()
-  if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
-  return { 'OK', call('HGET', P .. 'once:' .. ARGV[3] .. ':' .. ARGV[4], '.' .. ARGV[5]) }
+  if is_fenced(ARGV.worker, ARGV.holds) then return { 'FENCED' } end
+  return { 'OK', call('HGET', P .. 'once:' .. ARGV.type .. ':' .. ARGV.message, '.' .. ARGV.name) }
 end
 
 register('recall', recall)

@@ -7,10 +7,10 @@
 -- Returns {'OK', the result that is kept}, or {'FENCED'}.
 
 local function record()
-  if is_fenced(ARGV[1], ARGV[2]) then return { 'FENCED' } end
-  local key, field, result = P .. 'once:' .. ARGV[3] .. ':' .. ARGV[4], '.' .. ARGV[5], ARGV[6]
+  if is_fenced(ARGV.worker, ARGV.holds) then return { 'FENCED' } end
+  local key, field, result = P .. 'once:' .. ARGV.type .. ':' .. ARGV.message, '.' .. ARGV.name, ARGV.result
   local is_first = call('HSETNX', key, field, result) == 1
-  keep_at_least(key, ARGV[7])
+  keep_at_least(key, ARGV.window)
   return { 'OK', is_first and result or call('HGET', key, field) }
 end
 

@@ -19,17 +19,17 @@ local function let_go(letter)
 end
 
 local function replay()
-  local agent_type, action = ARGV[1], ARGV[2]
+  local agent_type, action = ARGV.type, ARGV.action
   local letters = P .. 'dead:' .. agent_type
   local result = {}
   this.claims = {}
-  for i = 3, #ARGV, 2 do
+  for i = LETTERS_AT, #ARGV, LETTER_WIDTH do
     local found = call('XRANGE', letters, ARGV[i], ARGV[i])
     local status = 'gone'
     if found[1] then
       local letter = by_name(found[1][2])
       status = 'done'
-      if action == 'replay' and not again(agent_type, letter, ARGV[i + 1]) then status = 'not replayable' end
+      if action == 'replay' and not again(agent_type, letter, ARGV[i + LETTER_HEAD]) then status = 'not replayable' end
       if status == 'done' then
         -- guard: a letter is replayed once
         call('XDEL', letters, ARGV[i])

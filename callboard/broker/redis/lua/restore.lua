@@ -6,14 +6,14 @@
 -- Returns the version that the state has now.
 
 local function restore()
-  local agent_type, key = ARGV[1], ARGV[2]
+  local agent_type, key = ARGV.type, ARGV.key
   local state = P .. 'state:' .. agent_type .. ':' .. key
   local version = text(tonumber(call('HGET', state, 'v') or 0) + 1)
   drop_logs(agent_type, key)
-  local changes = read_logs(agent_type, key, 4)
+  local changes = read_logs(agent_type, key, LOGS_AT)
   for _, change in ipairs(changes) do call('UNLINK', change.key) end
   local line = write_logs(changes, '')
-  call('HSET', state, 'v', version, 'd', ARGV[3], 'w', '')
+  call('HSET', state, 'v', version, 'd', ARGV.data, 'w', '')
   if line ~= '' then call('HSET', state, 'l', line) end
   return tonumber(version)
 end

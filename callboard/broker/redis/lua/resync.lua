@@ -6,13 +6,13 @@
 -- Returns {'OK', deliveries} or {'FENCED'}, as in turn/turn.lua; deliveries as in turn/turn.lua, for each agent in order.
 
 local function resync()
-  local worker, number = ARGV[1], ARGV[2]
+  local worker, number = ARGV.worker, ARGV.number
   call('HEXISTS', P .. 'worker:' .. worker, 'call')
   -- guard: resync does not bring back a reaped worker
   if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
   if not has_own_books(worker) then return end_without_books(worker) end
   -- guard: a worker that asks what it holds, and knows more than the server, begins anew
-  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[3]) then return disown(worker, 'the server lost a tail') end
+  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV.answered) then return disown(worker, 'the server lost a tail') end
   -- guard: resync shuts out older turns
   call('HSET', P .. 'worker:' .. worker, 'call', number)
   local out = {}

@@ -40,9 +40,10 @@ end
 -- Those that an app does not declare any more end with the first process that says so.
 local function declare_schedules(app)
   local kept, known, done = {}, by_name(call('HGETALL', P .. 'schedules')), true
-  for i = 3, #ARGV, 4 do
-    kept[ARGV[i]] = true
-    if not declare_schedule(app, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) then done = false end
+  for i = DECLARED_AT, #ARGV, SCHEDULE_WIDTH do
+    local name, said = ARGV[i], ARGV[i + SCHEDULE_SAID]
+    kept[name] = true
+    if not declare_schedule(app, name, said, ARGV[i + SCHEDULE_DIGEST], ARGV[i + SCHEDULE_FIRST]) then done = false end
   end
   for field, value in pairs(known) do
     local name = string.match(field, '^app (.*)$')
@@ -52,16 +53,16 @@ local function declare_schedules(app)
 end
 
 local ORDERS = {
-  pass = function(name) return firing.is_not_due(name, ARGV[3], ARGV[4]) and 0 or 1 end,
+  pass = function(name) return firing.is_not_due(name, ARGV.due, ARGV.instead) and 0 or 1 end,
   pause = function(name)
     if call('HEXISTS', P .. 'schedules', 'declared ' .. name) == 0 then return 0 end
-    return call('HSETNX', P .. 'schedules', 'paused ' .. name, ARGV[3])
+    return call('HSETNX', P .. 'schedules', 'paused ' .. name, ARGV.paused)
   end,
   resume = function(name) return call('HDEL', P .. 'schedules', 'paused ' .. name) end,
   remove = function(name) return forget_schedule(name) > 0 and 1 or 0 end,
 }
 
 register('schedule', function()
-  if ARGV[1] == 'declare' then return declare_schedules(ARGV[2]) end
-  return ORDERS[ARGV[1]](ARGV[2])
+  if ARGV.action == 'declare' then return declare_schedules(ARGV.app) end
+  return ORDERS[ARGV.action](ARGV.name)
 end)

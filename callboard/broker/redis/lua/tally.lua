@@ -45,8 +45,8 @@ end
 
 local function tally_all()
   local tally = new_tally()
-  local next = ARGV[1] == 'stream' and tally_stream(tally, ARGV[2], ARGV[3]) or ''
-  if ARGV[1] == 'early' then next = tally_early(tally, ARGV[2], tonumber(ARGV[3])) end
+  local next = ARGV.what == 'stream' and tally_stream(tally, ARGV.stream, ARGV.from) or ''
+  if ARGV.what == 'early' then next = tally_early(tally, ARGV.type, tonumber(ARGV.place)) end
   local result = { next }
   for _, key in ipairs(tally.keys) do
     local n = #result

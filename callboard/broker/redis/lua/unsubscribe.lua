@@ -23,7 +23,7 @@ local function leave_stream(agent_type, suffix)
 end
 
 local function unsubscribe()
-  local agent_type, kind, name = ARGV[1], ARGV[2], ARGV[3]
+  local agent_type, kind, name = ARGV.type, ARGV.kind, ARGV.name
   if kind == 'prefix' then return remove_word(P .. 'prefixes', name, agent_type) and 1 or 0 end
   if not contains(words(call('HGET', P .. 'topics', name) or ''), agent_type) then return 0 end
   -- A prefix that the type has, perhaps by another process, brings the topic all the same.

@@ -129,7 +129,7 @@ PUBLISHER_ON: Final[Mapping[str, tuple[str, ...]]] = {
     **{kind.glob: tuple(kind.publisher.split()) for kind in CATALOGUE if kind.publisher},
     "blob:*:reply": ("hget", "hstrlen", "unlink"),  # a large reply is fetched, and taken away
 }
-"""What a publisher may do to the Redis keys of each pattern. A command that a function runs more goes into the catalogue."""
+"""Commands of a publisher on the Redis keys of each pattern. One that a function runs more goes into the catalogue."""
 
 
 def user_of(role: Role) -> str:

@@ -1,4 +1,4 @@
-"""What is known of one agent, and for which agents most messages wait."""
+"""Views of agents: all that is known of one, and for which most messages wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LETTERS_AT_ONCE = 50  # each may be as large as the largest message
 
 
 async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: bool = False) -> AgentView:
-    """What is known of one agent; of one that nothing was ever heard of, nothing but its name.
+    """All that is known of one agent; of one that was never heard of, only its name.
 
     Args:
         transport: where.
@@ -164,7 +164,7 @@ async def _letters(transport: RedisTransport, agent_type: str, key: str) -> tupl
 
 
 def _pauses(view: Overview, about: AgentTypeView | None, agent: str) -> tuple[Pause, ...]:
-    """What keeps an agent from being started."""
+    """Reasons that keep an agent from being started."""
     topics = {suffix.removeprefix("topic:") for suffix in (about.streams if about else ())}
     names = {"type": {agent.partition("/")[0]}, "key": {agent}, "topic": topics}
     return tuple(pause for pause in view.paused if pause.name in names.get(pause.kind, ()))
@@ -219,7 +219,7 @@ MOST_UNREAD = 100_000  # unread entries of a type that are looked at
 
 @dataclass(slots=True)
 class AgentLoad:
-    """What waits for the agents of one type, by their keys.
+    """Messages that wait for the agents of one type, by their keys.
 
     Attributes:
         waiting: messages that wait.

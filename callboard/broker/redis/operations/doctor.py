@@ -6,16 +6,14 @@ import enum
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Any
+from typing import Any, Final
 
 from callboard.broker.errors import (
     BrokerError,
     CommandError,
-    ConnectionLostError,
     LayoutError,
     OverloadedError,
     ServerUnavailableError,
-    WritesRefusedError,
     is_refused_right,
 )
 from callboard.broker.redis.client.blocking import info_fields
@@ -25,11 +23,11 @@ from .inspect import overview
 from .repair import Fault, find
 from .views import Overview
 
-__all__ = ["Finding", "Level", "Report", "all_checks", "examine", "unreachable"]
+__all__ = ["Finding", "Level", "Report", "all_checks", "check", "examine", "unreachable"]
 
 
 OF_DAMAGE = ("WRONGTYPE", "user_function")
-"""What the server says of a key of the wrong type, and of a function that can't go on with what it has read."""
+"""Words of the server about a key of the wrong type, and about a function that can't go on with what it has read."""
 
 
 class Subject:
@@ -124,26 +122,34 @@ class Finding:
     check: str = ""
 
 
-CHECKS: Final = ("server_checks", "work_checks")
-"""Modules with checks: a function `examine_<name>` is a check, `ORDER_OF_<NAME>` its place among all."""
-
 Examine = Callable[[Subject], Awaitable[Sequence[Finding]]]
+
+MODULES: Final = ("server_checks", "work_checks")
+"""Files with checks. They import this one, so it imports them when they are first needed."""
+
+_checks: dict[str, tuple[int, Examine]] = {}
+
+
+def check(name: str, *, order: int) -> Callable[[Examine], Examine]:
+    """Makes a function a check of the doctor.
+
+    Args:
+        name: of the check, in reports.
+        order: its place among all checks: those with smaller numbers are made first.
+    """
+
+    def added(function: Examine) -> Examine:
+        _checks[name] = order, function
+        return function
+
+    return added
 
 
 def all_checks() -> Mapping[str, Examine]:
     """All checks by name, in the order in which they are made."""
-    # Found by name, since the checks import this module.
-    modules = [importlib.import_module(f"{__package__}.{name}") for name in CHECKS]
-    named = {
-        (
-            vars(module)[f"ORDER_OF_{name.removeprefix('examine_').upper()}"],
-            name.removeprefix("examine_"),
-        ): check
-        for module in modules
-        for name, check in vars(module).items()
-        if name.startswith("examine_")
-    }
-    return {name: named[order, name] for order, name in sorted(named)}
+    for module in MODULES:
+        importlib.import_module(f"{__package__}.{module}")
+    return {name: _checks[name][1] for name in sorted(_checks, key=lambda name: (_checks[name][0], name))}
 
 
 async def examine(transport: RedisTransport) -> Report:
@@ -154,8 +160,8 @@ async def examine(transport: RedisTransport) -> Report:
     if unreachable is not None:
         findings.append(unreachable)
     else:
-        for name, check in all_checks().items():
-            findings += [replace(finding, check=name) for finding in await _made(check, subject)]
+        for name, examined in all_checks().items():
+            findings += [replace(finding, check=name) for finding in await _made(examined, subject)]
     return Report(
         server=transport.endpoint.shown,
         namespace=transport.keys.namespace,
@@ -166,14 +172,17 @@ async def examine(transport: RedisTransport) -> Report:
 async def _reach(subject: Subject) -> Finding | None:
     try:
         await subject.command("PING")
-    except WritesRefusedError:  # even of this; what it tells of itself is looked at all the same
-        return None
     except CommandError as refused:
         if not str(refused).startswith(("NOPERM", "ERR")):
             return unreachable(str(refused))
     except BrokerError as lost:
-        return unreachable(str(lost))
+        # It may refuse even this; what it tells of itself is looked at all the same.
+        return None if _takes_no_writes(lost) else unreachable(str(lost))
     return None
+
+
+def _takes_no_writes(error: BrokerError) -> bool:
+    return isinstance(error, ServerUnavailableError) and error.trouble == "writes"
 
 
 def unreachable(why: str) -> Finding:
@@ -186,12 +195,12 @@ def unreachable(why: str) -> Finding:
     return replace(finding, check="connection")
 
 
-async def _made(check: Examine, subject: Subject) -> Sequence[Finding]:
+async def _made(examined: Examine, subject: Subject) -> Sequence[Finding]:
     try:
-        return await check(subject)
-    except WritesRefusedError as refused:
-        return [info(f"this could not be checked: {refused}", do="see persistence: then run doctor again")]
-    except (ServerUnavailableError, ConnectionLostError) as lost:
+        return await examined(subject)
+    except ServerUnavailableError as lost:
+        if _takes_no_writes(lost):
+            return [info(f"this could not be checked: {lost}", do="see persistence: then run doctor again")]
         return [unreachable(str(lost))]
     except LayoutError:  # a check of its own tells of it, once
         return []

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callboard.broker.envelope import Envelope, decode, name_of
+from callboard.broker.envelope import FIELDS, Envelope, decode, name_of
 from callboard.broker.errors import ConnectionLostError, DecodeError, ServerUnavailableError
 from callboard.broker.limits import DEFAULT, Limits, unpack
-from callboard.broker.redis.client.connection import Link
+from callboard.broker.redis.client.connection import START, Link, StreamTail
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.keys import topic as topic_suffix
+from callboard.broker.redis.keys import TOPIC, topic as topic_suffix
 
-FIELDS = ("id", "type", "key", "from", "at", "head", "body")
 BATCH = 100  # entries in one read
-BLOCK = 1.0  # seconds that one read waits; then new topics are looked for
-START = "0-0"
-PAUSE = 0.2  # seconds between two attempts to reach a server that is gone
+NO_TOPIC_YET = 0.2  # seconds until it is looked again whether there is a topic
+LOOK_FOR_TOPICS = 1.0  # seconds that one read of all topics waits: then new ones are looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +139,13 @@ class EntryReader:
         self._is_counting = is_counting
         # Topic -> entries of its stream, from the first it ever had, up to our place.
         self._passed: dict[str, int] = {}
-        self._in_doubt = False
         self._link: Link = transport.link("tail")
+        self._tail = StreamTail(self._link, BATCH, block=None if topics else LOOK_FOR_TOPICS)
         self._keys = transport.keys
         self._limits = Limits.of(transport.settings)
-        self._timeout = transport.settings.socket_timeout
         self._chosen = tuple(dict.fromkeys(topics))
         self._from_start = from_start
-        self._positions: dict[str, str] = {}
+        self._topics: dict[str, str] = {}  # topic type -> Redis key of its stream
 
     async def begin(self) -> None:
         """Remembers where the reading begins.
@@ -156,19 +154,20 @@ class EntryReader:
             ServerUnavailableError: the server can't be reached.
         """
         for topic in self._chosen or await self._known_topics():
-            self._positions[topic] = START if self._from_start else await self._last_id(topic)
+            key = self._key_of(topic)
+            self._tail.places[key] = START if self._from_start else await self._tail.last_id(key)
             if self._is_counting:
                 added, kept = await self._size(topic)
                 self._passed[topic] = added - kept if self._from_start else added
 
     async def read(self) -> list[StreamEntry]:
-        """The entries that came; after a second without anything, an empty list.
+        """The entries that came; after some seconds without anything, an empty list.
 
         Raises:
             ConnectionLostError: it was closed.
         """
         try:
-            if self._in_doubt:
+            if self._tail.in_doubt:
                 await self._find_places()
             if not self._chosen:
                 await self._look_for_topics()
@@ -177,9 +176,13 @@ class EntryReader:
         except (ConnectionLostError, ServerUnavailableError):
             if self._link.is_closed:
                 raise
-            self._in_doubt = True
-            await asyncio.sleep(PAUSE)
+            with contextlib.suppress(ServerUnavailableError):
+                await self._tail.was_lost(self._link.settings.socket_timeout)
             return []
+
+    def _key_of(self, topic: str) -> str:
+        """The key of a topic's stream, which is read from now on."""
+        return self._topics.setdefault(topic, self._keys.of(topic_suffix(topic)))
 
     async def newest(self, count: int, keep: Callable[[StreamEntry], bool]) -> list[StreamEntry]:
         """The newest entries of its topics that are there already, of those that are wanted; the oldest first.
@@ -188,14 +191,15 @@ class EntryReader:
             count: how many at most.
             keep: whether an entry is wanted.
         """
-        found = [entry for topic in self._positions for entry in await self._newest(topic, count, keep)]
+        found = [entry for topic in self._topics for entry in await self._newest(topic, count, keep)]
         found.sort(key=lambda entry: _order(entry.entry))
         return found[-count:] if count else []
 
     async def _newest(self, topic: str, count: int, keep: Callable[[StreamEntry], bool]) -> list[StreamEntry]:
-        name, last, found = topic_suffix(topic), self._positions[topic], list[StreamEntry]()
+        name, key, found = topic_suffix(topic), self._topics[topic], list[StreamEntry]()
+        last: bytes | str = self._tail.places[key]
         while len(found) < count:
-            listed = await self._link.command("XREVRANGE", self._keys.of(name), last, "-", "COUNT", BATCH)
+            listed = await self._link.command("XREVRANGE", key, last, "-", "COUNT", BATCH)
             entries = [read_entry(name, raw, self._limits) for raw in listed]
             found += filter(keep, entries)
             if len(listed) < BATCH:
@@ -204,22 +208,18 @@ class EntryReader:
         return found[:count]
 
     async def _read(self) -> list[StreamEntry]:
-        if not self._positions:
-            await asyncio.sleep(PAUSE)
+        if not self._topics:
+            await asyncio.sleep(NO_TOPIC_YET)
             return []
-        names = [self._keys.of(topic_suffix(topic)) for topic in self._positions]
-        arguments = ("XREAD", "COUNT", BATCH, "BLOCK", int(BLOCK * 1000), "STREAMS")
-        answer = await self._link.command(
-            *arguments, *names, *self._positions.values(), timeout=BLOCK + self._timeout
-        )
-        entries = [self._take(name, raw) for name, listed in answer or [] for raw in listed]
+        entries = [self._take(name, raw) for name, listed in await self._tail.read() for raw in listed]
         # Ids compare across the streams of a namespace: this is the order of publishing.
         return sorted(entries, key=lambda entry: _order(entry.entry))
 
     def _take(self, name: bytes, raw: Sequence[Any]) -> StreamEntry:
-        suffix = name.decode().removeprefix(self._keys.prefix)
-        topic = suffix.removeprefix(topic_suffix(""))
-        self._positions[topic] = raw[0].decode()
+        key = name.decode()
+        suffix = key.removeprefix(self._keys.prefix)
+        topic = suffix.removeprefix(TOPIC)
+        self._tail.places[key] = raw[0]
         if topic in self._passed:
             self._passed[topic] += 1
         return read_entry(suffix, raw, self._limits)
@@ -233,7 +233,7 @@ class EntryReader:
 
     async def _size(self, topic: str) -> tuple[int, int]:
         """How many entries a topic's stream was ever given, and how many it has."""
-        key = self._keys.of(topic_suffix(topic))
+        key = self._key_of(topic)
         if not await self._link.command("EXISTS", key):
             return 0, 0
         flat = await self._link.command("XINFO", "STREAM", key)
@@ -245,13 +245,13 @@ class EntryReader:
 
         Then it goes on behind what is there now: most of it was read already.
         """
-        for topic, last in list(self._positions.items()):
-            newest = await self._last_id(topic)
-            if _order(newest) < _order(last):
-                self._positions[topic], self.has_missed = newest, True
+        for topic, key in list(self._topics.items()):
+            newest = await self._tail.last_id(key)
+            if _order(newest.decode()) < _order(self._tail.places[key].decode()):
+                self._tail.places[key], self.has_missed = newest, True
                 if topic in self._passed:
                     self._passed[topic], _ = await self._size(topic)
-        self._in_doubt = False
+        self._tail.in_doubt = False
 
     async def _known_topics(self) -> list[str]:
         names = await self._link.command("HKEYS", self._keys.of("topics"))
@@ -259,13 +259,7 @@ class EntryReader:
 
     async def _look_for_topics(self) -> None:
         for topic in await self._known_topics():
-            self._positions.setdefault(topic, START)
-
-    async def _last_id(self, topic: str) -> str:
-        newest = await self._link.command(
-            "XREVRANGE", self._keys.of(topic_suffix(topic)), "+", "-", "COUNT", 1
-        )
-        return newest[0][0].decode() if newest else START
+            self._tail.places.setdefault(self._key_of(topic), START)
 
     @property
     def is_closed(self) -> bool:

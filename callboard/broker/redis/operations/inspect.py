@@ -480,7 +480,7 @@ async def _outage(transport: RedisTransport, agent_type: str) -> Outage | None:
 
 
 async def _tried(transport: RedisTransport, agent_type: str) -> Iterable[bytes]:
-    """What is known of tried entries, each once."""
+    """Tried entries and what is known of them, each once."""
     found: dict[bytes, bytes] = {}
     looked_at = 0
     async for page in scan(transport.admin, "HSCAN", transport.keys.of(f"tries:{agent_type}")):

@@ -1,4 +1,4 @@
-"""What is on a server: its namespaces, and the libraries that other versions left."""
+"""Contents of a server: its namespaces, and the libraries that other versions left."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ async def delete_old_libraries(transport: RedisTransport) -> tuple[str, ...]:
         try:
             await transport.admin.command(*libraries.deletion(name))
         except CommandError as error:
-            if "not found" not in str(error):  # somebody else deleted it
+            if "not found" not in str(error):  # another process deleted it
                 raise
     return names

@@ -403,7 +403,7 @@ def _questions(shot: BookSnapshot) -> Iterator[Suspicion]:
 
 
 def misplaced(refs: Sequence[str]) -> Iterator[str]:
-    """What has to be moved, as few entries as possible, in the order in which they were published.
+    """Entries that have to be moved, as few as possible, in the order in which they were published.
 
     Args:
         refs: a wait list; what is no ref in it is for others to find.

@@ -14,10 +14,8 @@ from callboard.broker.redis.client.endpoint import Endpoint, Watched
 from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, ask
 
 from .acl import KEY, RUNTIME, SAMPLES
-from .doctor import Finding, Subject, error, info, ok, some, warning
+from .doctor import Finding, Subject, check, error, info, ok, some, warning
 from .namespaces import old_libraries
-
-ORDER_OF_SERVER = 10
 
 Version = tuple[int, int, int]
 Product = Literal["Redis", "Valkey"]
@@ -37,6 +35,7 @@ IN_MEMORY: Final = warning(
 )
 
 
+@check("server", order=10)
 async def examine_server(subject: Subject) -> Sequence[Finding]:
     """The version, and whether its branch was given up."""
     if subject.is_in_memory:
@@ -68,12 +67,11 @@ def server_of(facts: Mapping[str, str]) -> tuple[Product, Version]:
     return product, (major, minor, patch)
 
 
-ORDER_OF_LATENCY = 50
-
 TRIPS = 20
 SLOW, VERY_SLOW = 5.0, 50.0  # ms
 
 
+@check("latency", order=50)
 async def examine_latency(subject: Subject) -> Sequence[Finding]:
     """The middle one of some PINGs."""
     taken: list[float] = []
@@ -94,11 +92,10 @@ async def examine_latency(subject: Subject) -> Sequence[Finding]:
     ]
 
 
-ORDER_OF_CLOCK = 40
-
 APART, AHEAD = 1000, 1000  # ms
 
 
+@check("clock", order=40)
 async def examine_clock(subject: Subject) -> Sequence[Finding]:
     """How far they are apart."""
     before = time.time() * 1000
@@ -137,11 +134,10 @@ async def _ids(subject: Subject, server: int) -> Finding:
     )
 
 
-ORDER_OF_MEMORY = 30
-
 FULL, NEARLY = 0.95, 0.8  # parts of maxmemory
 
 
+@check("memory", order=30)
 async def examine_memory(subject: Subject) -> Sequence[Finding]:
     """Eviction policy, and memory used against the limit."""
     if subject.is_in_memory:
@@ -195,9 +191,7 @@ def megabytes(number: int) -> str:
     return f"{number / 1_000_000:.1f} MB"
 
 
-ORDER_OF_LIBRARIES = 65
-
-
+@check("libraries", order=65)
 async def examine_libraries(subject: Subject) -> Sequence[Finding]:
     """Names them."""
     names = await old_libraries(subject.transport)
@@ -212,8 +206,6 @@ async def examine_libraries(subject: Subject) -> Sequence[Finding]:
     ]
 
 
-ORDER_OF_PERMISSIONS = 15
-
 SCRATCH = "doctor"
 DANGEROUS = ("flushall", "keys", "config|set", "shutdown", "debug", "restore", "eval")
 DANGEROUS_SAMPLES = {
@@ -227,6 +219,7 @@ DANGEROUS_SAMPLES = {
 }
 
 
+@check("permissions", order=15)
 async def examine_permissions(subject: Subject) -> Sequence[Finding]:
     """With ACL DRYRUN where the user may run it, else by trying each command on a key of its own that expires."""
     if subject.is_in_memory:
@@ -295,11 +288,10 @@ async def _may(subject: Subject, user: str | None, name: str, sample: Sequence[s
     return True
 
 
-ORDER_OF_PERSISTENCE = 20
-
 AOF_ON = "redis-cli CONFIG SET appendonly yes, and `appendonly yes` in its file"
 
 
+@check("persistence", order=20)
 async def examine_persistence(subject: Subject) -> Sequence[Finding]:
     """Append-only file, its syncing, snapshots, and how the last writes of them went."""
     if subject.is_in_memory:
@@ -380,12 +372,11 @@ def _last_writes(facts: Mapping[str, str]) -> Sequence[Finding]:
     ]
 
 
-ORDER_OF_REPLICA = 60
-
 BEHIND = 10_000_000  # bytes
 SILENT = 10  # seconds
 
 
+@check("replica", order=60)
 async def examine_replica(subject: Subject) -> Sequence[Finding]:
     """Role, replicas, and how far behind they are."""
     if subject.is_in_memory:
@@ -435,9 +426,7 @@ def _value(replica: str, name: str) -> str:
     return found[1] if found else ""
 
 
-ORDER_OF_SENTINELS = 61
-
-
+@check("sentinels", order=61)
 async def examine_sentinels(subject: Subject) -> Sequence[Finding]:
     """Each sentinel by itself; and whether a primary that was replaced would go on taking writes."""
     endpoint = subject.transport.endpoint
@@ -459,7 +448,7 @@ async def examine_sentinels(subject: Subject) -> Sequence[Finding]:
 
 
 async def _ask_all(endpoint: Endpoint, watched: Watched, timeout: float) -> tuple[list[Finding], list[str]]:
-    """What is wrong with some, and the primaries that the others name."""
+    """Findings about sentinels that do not answer well, and the primaries that the others name."""
     silent, named = [], []
     for address in watched.sentinels:
         search, sentinel = PrimarySearch(endpoint, watched, timeout), as_server(endpoint, watched, address)

@@ -73,7 +73,7 @@ class WorkerView:
     Attributes:
         name: `<host>:<pid>:<token>:<number>`: the token is random, one for each process; the number is its fencing token.
         host: machine.
-        pid: process; None: unknown, as below, where somebody has written something else there.
+        pid: process; None: unknown, as below, where a person has written something else there.
         types: agent types that it runs.
         lease_ms_left: ms until the others take over what it holds; below 0 it is about to be reaped.
         held: entries that it holds.
@@ -327,7 +327,7 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """What is known of one agent.
+    """All that is known of one agent.
 
     Attributes:
         type: agent type.

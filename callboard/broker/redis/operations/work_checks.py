@@ -9,14 +9,13 @@ from typing import Final
 from callboard.broker.errors import LayoutError
 from callboard.broker.redis.client.schedules import ScheduleStore
 
-from .doctor import Finding, Level, Subject, error, info, ok, some, warning
+from .doctor import Finding, Level, Subject, check, error, info, ok, some, warning
 from .inspect import number, pages
 from .repair import KINDS, Fault
 from .views import AgentTypeView, Overview, Pause, TopicView
 
-ORDER_OF_LAYOUT = 5
 
-
+@check("layout", order=5)
 async def examine_layout(subject: Subject) -> Sequence[Finding]:
     """Asks a function that writes nothing: each looks at the layout first."""
     try:
@@ -32,13 +31,12 @@ async def examine_layout(subject: Subject) -> Sequence[Finding]:
     return [ok("the namespace has the layout of this version")]
 
 
-ORDER_OF_BY_HAND = 85
-
 NAMES: Final = ("topics", "types")
 COUNTERS: Final = ("stats", "parked")  # of each agent type
 PULSE: Final = ("pid", "started", "held", "running")  # what a worker says of itself in numbers
 
 
+@check("by_hand", order=85)
 async def examine_by_hand(subject: Subject) -> Sequence[Finding]:
     """Names that are no text and counters that are no numbers."""
     damaged = [suffix for suffix in NAMES if not all(map(_is_text, await _flat(subject, suffix)))]
@@ -76,9 +74,7 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-ORDER_OF_CONSISTENCY = 120
-
-
+@check("consistency", order=120)
 async def examine_consistency(subject: Subject) -> Sequence[Finding]:
     """One finding for each kind of fault."""
     by_kind: dict[tuple[str, bool], list[Fault]] = {}
@@ -104,10 +100,10 @@ def _finding_of_faults(faults: Sequence[Fault]) -> Finding:
     return Finding(level=level, what=f"{len(faults)} {what}: {shown}", why=why, do=do)
 
 
-ORDER_OF_WORKERS = 70
 LATELY = 600_000  # ms for which a blocked event loop is a finding
 
 
+@check("workers", order=70)
 async def examine_workers(subject: Subject) -> Sequence[Finding]:
     """Living workers, leases that ended, blocked event loops, types without workers."""
     view = await subject.overview()
@@ -185,11 +181,10 @@ def _count_of_workers(number: int | None) -> str:
     return "an unknown number of" if number is None else str(number)
 
 
-ORDER_OF_BACKLOG = 80
-
 LONG = 10_000  # messages
 
 
+@check("backlog", order=80)
 async def examine_backlog(subject: Subject) -> Sequence[Finding]:
     """Lag per topic and group, what is parked, topics that no agent type reads."""
     view = await subject.overview()
@@ -256,11 +251,10 @@ def _shown_topic(topics: Sequence[TopicView]) -> str:
     return some(f"{topic.type} ({topic.length})" for topic in topics)
 
 
-ORDER_OF_READING = 110
-
 OLD = 10_000  # ms
 
 
+@check("reading", order=110)
 async def examine_reading(subject: Subject) -> Sequence[Finding]:
     """Agent types whose oldest early entry is older than every cursor and was not taken for a while."""
     view = await subject.overview()
@@ -292,11 +286,10 @@ def _order(entry: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else (0,)
 
 
-ORDER_OF_TIMERS = 100
-
 LATE_TIMER = 5000  # ms
 
 
+@check("timers", order=100)
 async def examine_timers(subject: Subject) -> Sequence[Finding]:
     """Timers that are due and were not sent."""
     view = await subject.overview()
@@ -310,11 +303,10 @@ async def examine_timers(subject: Subject) -> Sequence[Finding]:
     return [warning(shown, why, "start any worker of the namespace: it sends them at once")]
 
 
-ORDER_OF_SCHEDULES = 102
-
 LATE_SCHEDULE: Final = 120_000  # ms
 
 
+@check("schedules", order=102)
 async def examine_schedules(subject: Subject) -> Sequence[Finding]:
     """Schedules that are due and not paused, and were not sent."""
     schedules = await ScheduleStore(subject.transport.admin).all()
@@ -331,9 +323,7 @@ async def examine_schedules(subject: Subject) -> Sequence[Finding]:
     ]
 
 
-ORDER_OF_PAUSES = 75
-
-
+@check("pauses", order=75)
 async def examine_pauses(subject: Subject) -> Sequence[Finding]:
     """One finding for each pause."""
     view = await subject.overview()
@@ -354,9 +344,7 @@ def _shown(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-ORDER_OF_OUTAGES = 105
-
-
+@check("outages", order=105)
 async def examine_outages(subject: Subject) -> Sequence[Finding]:
     """Messages that wait for an outage to end."""
     view = await subject.overview()
@@ -373,9 +361,7 @@ async def examine_outages(subject: Subject) -> Sequence[Finding]:
     ]
 
 
-ORDER_OF_DEADLETTERS = 90
-
-
+@check("deadletters", order=90)
 async def examine_deadletters(subject: Subject) -> Sequence[Finding]:
     """How many there are, by agent type."""
     view = await subject.overview()

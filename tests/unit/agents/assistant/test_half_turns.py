@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from callboard.agents.draft import CUT_OFF
-from callboard.agents.errors import NoTextError, TurnOverError
+from callboard.agents.errors import NoResponseError
 from callboard.core.cancellation import CancellationToken
+from callboard.errors import MisuseError
 from callboard.memory.contexts import SummarisingChatCompletionContext, UnboundedChatCompletionContext
 from callboard.memory.llm_messages import FunctionExecutionResultMessage, LLMMessage
 from callboard.models import ReplayChatCompletionClient
@@ -119,7 +120,7 @@ async def test_a_reader_that_left_without_closing() -> None:
     assert short(cast("Any", await anext(left))) == ("calls", "quick")
     assert await said(agent) == [("TextMessage", "fine"), ("result", 1)]
     assert prompts(model)[1] == [("UserMessage", "go")]
-    with pytest.raises(TurnOverError):
+    with pytest.raises(MisuseError):
         await anext(left)
     assert not tools.quick_ended
     assert len(await remembered(agent)) == 2
@@ -127,7 +128,7 @@ async def test_a_reader_that_left_without_closing() -> None:
 
 async def test_what_was_done_stays_when_the_words_for_it_fail() -> None:
     agent, _ = assistant(calls("quick"), calls("quick"), tools=Hanging().tools(), reflect_on_tool_use=True)
-    with pytest.raises(NoTextError):
+    with pytest.raises(NoResponseError):
         await agent.run(task="go")
     assert await results(agent) == ["quick"]
 

@@ -8,13 +8,13 @@ import pytest
 from pydantic import BaseModel
 
 from callboard.agents import AssistantAgent, Handoff
-from callboard.agents.errors import AgentNameError, AssistantSettingError, NotAMemoryError
+from callboard.agents.errors import AgentSettingError
 from callboard.memory import ListMemory
 from callboard.memory.contexts import BufferedChatCompletionContext
 from callboard.messages import HandoffMessage, StructuredMessage, TextMessage, ToolCallSummaryMessage
 from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
 from callboard.tools import FunctionTool, StaticWorkbench
-from callboard.tools.errors import DuplicateToolError
+from callboard.tools.errors import ToolDeclarationError
 
 from .talking import assistant, calls, prompts, said
 
@@ -47,33 +47,33 @@ TOOL = FunctionTool(add)
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"max_tool_iterations": 0}, AssistantSettingError, "greater than or equal to 1, got 0"),
+        ({"max_tool_iterations": 0}, AgentSettingError, "greater than or equal to 1, got 0"),
         (
             {"tools": [TOOL], "workbench": StaticWorkbench([])},
-            AssistantSettingError,
+            AgentSettingError,
             "cannot be used with a workbench",
         ),
-        ({"tools": [add, TOOL]}, DuplicateToolError, "add"),
-        ({"tools": ["add"]}, AssistantSettingError, "Unsupported tool type"),
-        ({"handoffs": [3]}, AssistantSettingError, "Unsupported handoff type"),
-        ({"handoffs": ["bob", "bob"]}, AssistantSettingError, "Handoff names must be unique"),
-        ({"handoffs": ["add"], "tools": [add]}, AssistantSettingError, "unique from tool names"),
+        ({"tools": [add, TOOL]}, ToolDeclarationError, "add"),
+        ({"tools": ["add"]}, AgentSettingError, "Unsupported tool type"),
+        ({"handoffs": [3]}, AgentSettingError, "Unsupported handoff type"),
+        ({"handoffs": ["bob", "bob"]}, AgentSettingError, "Handoff names must be unique"),
+        ({"handoffs": ["add"], "tools": [add]}, AgentSettingError, "unique from tool names"),
         (
             {"handoffs": [Handoff(target="bob", name="add")], "tools": [add]},
-            AssistantSettingError,
+            AgentSettingError,
             "unique from tool names",
         ),
-        ({"memory": ListMemory()}, NotAMemoryError, "Expected a list of Memory"),
-        ({"memory": ["x"]}, NotAMemoryError, "Expected a list of Memory"),
-        ({"guardrails": [print]}, AssistantSettingError, "is no Guardrail"),
+        ({"memory": ListMemory()}, AgentSettingError, "Expected a list of Memory"),
+        ({"memory": ["x"]}, AgentSettingError, "Expected a list of Memory"),
+        ({"guardrails": [print]}, AgentSettingError, "is no Guardrail"),
         (
             {"tools": [add], "if_unknown": {"add": "idempotency_key"}},
-            AssistantSettingError,
+            AgentSettingError,
             "idempotency_key: str",
         ),
         (
             {"tools": [FunctionTool(add, if_unknown="idempotency_key")]},
-            AssistantSettingError,
+            AgentSettingError,
             "idempotency_key: str",
         ),
     ],
@@ -91,12 +91,12 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], error: type[Exce
     ],
 )
 def test_a_model_without_calls_takes_no_tools(settings: dict[str, Any], text: str) -> None:
-    with pytest.raises(AssistantSettingError, match=text):
+    with pytest.raises(AgentSettingError, match=text):
         AssistantAgent("ada", ReplayChatCompletionClient([], NO_CALLS), **settings)
 
 
 def test_the_name_has_to_be_an_identifier() -> None:
-    with pytest.raises(AgentNameError):
+    with pytest.raises(AgentSettingError):
         AssistantAgent("no name", ReplayChatCompletionClient([]))
 
 
@@ -135,7 +135,7 @@ async def test_workbenches(is_list: bool) -> None:
 async def test_two_workbenches_with_one_name_of_a_tool_are_an_error() -> None:
     """AutoGen shows both to the model, and calls the first."""
     agent, _ = assistant("hi", workbench=[StaticWorkbench([TOOL]), StaticWorkbench([TOOL])])
-    with pytest.raises(DuplicateToolError):
+    with pytest.raises(ToolDeclarationError):
         await agent.run(task="go")
 
 
@@ -150,7 +150,7 @@ async def test_the_context_is_what_the_model_sees() -> None:
 
 def test_a_person_allows_calls_of_tools_that_there_are() -> None:
     assistant("x", tools=[add], handoffs=["bob"], needs_approval={"add": True, "transfer_to_bob": True})
-    with pytest.raises(AssistantSettingError, match=r"'ad'.*'add'"):
+    with pytest.raises(AgentSettingError, match=r"'ad'.*'add'"):
         assistant("x", tools=[add], needs_approval={"ad": True})
     # What a workbench has is not known before it is asked.
     assistant("x", workbench=StaticWorkbench([FunctionTool(add)]), needs_approval={"other": True})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from callboard.agents.errors import NoTextError
+from callboard.agents.errors import NoResponseError
 from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import (
     AssistantMessage,
@@ -260,7 +260,7 @@ async def test_structured_answers(reflects: bool) -> None:
 
 async def test_a_model_that_asks_for_tools_when_it_is_to_put_results_into_words_is_an_error() -> None:
     agent, _ = assistant(calls("one"), calls("one"), tools=TOOLS, reflect_on_tool_use=True)
-    with pytest.raises(NoTextError, match="Reflect on tool use produced no valid text response"):
+    with pytest.raises(NoResponseError, match="Reflect on tool use produced no valid text response"):
         await agent.run(task="go")
 
 

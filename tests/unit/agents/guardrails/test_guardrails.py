@@ -21,7 +21,7 @@ from callboard.agents import (
     Refused,
     TaskGuardrail,
 )
-from callboard.agents.errors import GuardrailError, NobodyToAskError
+from callboard.agents.errors import GuardrailError, UserInputError
 from callboard.agents.guardrails import Decision, Verdict
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages import BaseChatMessage, StopMessage, StructuredMessage, TextMessage
@@ -347,6 +347,6 @@ async def test_a_person_decides(decision: Decision, result: str) -> None:
 
 async def test_where_nobody_can_be_asked_it_is_an_error() -> None:
     agent, _ = assistant("yes", guardrails=[TaskGuardrail(lambda _: Asks("May it?"))])
-    with pytest.raises(NobodyToAskError, match="asks: May it"):
+    with pytest.raises(UserInputError, match="asks: May it"):
         await agent.run(task="go")
     assert await remembered(agent) == []

@@ -64,5 +64,5 @@ def test_a_type_has_as_many_places_as_its_limit_and_those_who_wait_come_in_order
 
 def test_handlers_that_wait_leave_their_place_to_others() -> None:
     places = Places(3, ())
-    places.waiting += 2
+    places.add_waiting(2, "asked")
     assert places.total == 5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from callboard.broker.envelope import Claim, Envelope, Posting
-from callboard.broker.mailbox import MOST_RECORDS, PAYLOADS, Finished, Mailbox, Portion, weight
+from callboard.broker.mailbox import MOST_RECORDS, PAYLOADS, Ending, Portion, weight
 from callboard.broker.outcome import (
     NOTHING,
     Commit,
@@ -112,8 +112,8 @@ async def test_a_drain_sends_all_portions_before_it_ends() -> None:
         assert sorted(work.lane.committed) == sorted(BODIES)
 
 
-def finished(*outcomes: Outcome) -> list[Finished]:
-    return [(Mailbox((b"t", b"k")), entry("a", "x"), outcome) for outcome in outcomes]
+def finished(*outcomes: Outcome) -> list[Ending]:
+    return [(entry("a", "x"), outcome, False) for outcome in outcomes]
 
 
 def test_the_limit_halves_and_grows_again() -> None:

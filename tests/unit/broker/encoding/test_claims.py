@@ -6,7 +6,7 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Claim, Pointer, is_set_aside, reply_claim, shown
-from callboard.broker.errors import ClaimTooLargeError, DecodeError, PayloadTooLargeError
+from callboard.broker.errors import DecodeError, PayloadTooLargeError
 
 SETTINGS = BrokerSettings(max_payload=100, max_claim=1000)
 FOR_ALL = BrokerSettings(max_payload=100, max_claim=1000, claim_check=True)
@@ -64,7 +64,7 @@ def test_what_is_refused(claim_check: bool | None, settings: BrokerSettings) -> 
 
 
 def test_what_is_too_large_for_that_too() -> None:
-    with pytest.raises(ClaimTooLargeError, match=r"1,001 bytes.*max_claim"):
+    with pytest.raises(PayloadTooLargeError, match=r"1,001 bytes.*max_claim"):
         is_set_aside(1001, True, SETTINGS)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic_core import PydanticSerializationError
 
 from callboard.broker.codec import (
-    UnknownTypeError,
     UnwritableError,
     key_text,
     pack_body,
@@ -61,7 +61,7 @@ def test_secrets_have_none(value: Any) -> None:
 
 
 def test_unknown_types_have_none() -> None:
-    with pytest.raises(UnknownTypeError, match="there is a object in it"):
+    with pytest.raises(PydanticSerializationError, match="there is a object in it"):
         substitute(object())
 
 

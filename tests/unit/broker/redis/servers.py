@@ -9,10 +9,11 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.mailbox import ConsumedType, Pull
-from callboard.broker.redis.client.lane import Done, WorkerLane
+from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.publisher import FULL
 from callboard.broker.redis.client.transport import Declared, RedisTransport
 from callboard.broker.redis.library import Mark
+from tests.helpers.commits import Done
 from tests.helpers.servers import ServerProcess, kinds
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.errors import CommandError
+from callboard.broker.redis.arguments import argument_constants, record_constants
 from callboard.broker.redis.assembly import take_constants
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.endpoint import Endpoint
@@ -52,10 +53,13 @@ def test_every_lua_file_is_part_of_it() -> None:
 
 
 def _without_names(path: Path) -> list[str]:
-    """The lines of a file in which no constant is named, nor a mark."""
+    """The lines of a file in which no constant is named, nor a mark or an argument."""
     constants = {name for file in FILES for name in take_constants(file.read_text())[1]}
-    names = {*constants, *LIMITS, *(mark.name for mark in Mark)}
-    return [line for line in path.read_text().splitlines() if names.isdisjoint(re.findall(r"\w+", line))]
+    of_arguments = {name for operation in OPERATIONS for name in argument_constants(operation)}
+    names = {*constants, *LIMITS, *record_constants(), *of_arguments, *(mark.name for mark in Mark)}
+    return [
+        line for line in path.read_text().splitlines() if names.isdisjoint(re.findall(r"ARGV\.\w+|\w+", line))
+    ]
 
 
 def _is_announced_only(line: str) -> bool:

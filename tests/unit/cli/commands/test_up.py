@@ -30,4 +30,4 @@ def test_a_type_beside_another_gets_no_processes_of_its_own(app: App) -> None:
 )
 def test_it_runs_where_the_other_one_does(app: App, types: list[str], expected: set[str]) -> None:
     runtime = RedisAgentRuntime.from_app(app, "memory://", types=types)
-    assert {one.name for one in runtime._consumed_types()} == expected
+    assert {one.name for one in runtime.local.consumed()} == expected

@@ -23,13 +23,12 @@ from callboard import (
 from callboard.foundation import component as registry
 from callboard.foundation.component import (
     ComponentConfigError,
-    ComponentDeclarationError,
     ComponentError,
+    ComponentNotAllowedError,
     ComponentTypeError,
     ComponentVersionError,
     NotDumpableError,
     Permissions,
-    UnknownProviderError,
     permissions,
 )
 
@@ -152,7 +151,7 @@ class TestDumping:
         class NoConfig(NoType):
             component_type = "odd"
 
-        with pytest.raises(ComponentDeclarationError, match="NoType does not define component_type"):
+        with pytest.raises(ComponentTypeError, match="NoType does not define component_type"):
             NoType().dump_component()
         with pytest.raises(
             NotImplementedError, match="NoConfig can't be dumped: it has no _to_config"
@@ -170,7 +169,9 @@ class TestLoading:
         )
 
     def test_any_other_has_to_be_on_the_list(self) -> None:
-        with pytest.raises(UnknownProviderError, match=r"providers that may be loaded: register the class"):
+        with pytest.raises(
+            ComponentNotAllowedError, match=r"providers that may be loaded: register the class"
+        ):
             ComponentLoader.load_component(dump(greeting="Hi"))
 
     @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ class TestDeclaring:
             class Bare(ComponentBase[GreeterConfig], Component[GreeterConfig]):
                 component_type = "odd"
 
-        with pytest.raises(ComponentDeclarationError, match="component_config_schema"):
+        with pytest.raises(ComponentTypeError, match="component_config_schema"):
             Bare.load_component({"provider": "bare", "config": {}}, providers={"bare": Bare})
         with pytest.warns(UserWarning, match="Half derives from Component and not from ComponentBase"):
 

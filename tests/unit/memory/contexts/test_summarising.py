@@ -8,7 +8,7 @@ import pytest
 
 from callboard import Log
 from callboard.memory.contexts import SummarisingChatCompletionContext
-from callboard.memory.errors import MemorySettingError, SummaryError
+from callboard.memory.errors import MemoryValueError, SummaryError
 from callboard.memory.llm_messages import FunctionCall, Image, LLMMessage, SystemMessage, UserMessage
 
 from .conversation import calls, results, says, system
@@ -143,5 +143,5 @@ async def test_no_summary_is_an_error_and_nothing_is_lost(answer: str | list[Fun
 
 @pytest.mark.parametrize(("most", "keep"), [(3, 0), (3, 3), (2, 5)])
 def test_sizes_have_to_fit(most: int, keep: int) -> None:
-    with pytest.raises(MemorySettingError):
+    with pytest.raises(MemoryValueError):
         SummarisingChatCompletionContext(Model(), max_messages=most, keep=keep)

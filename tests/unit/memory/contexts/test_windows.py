@@ -15,7 +15,7 @@ from callboard.memory.contexts import (
     TokenLimitedChatCompletionContext,
     UnboundedChatCompletionContext,
 )
-from callboard.memory.errors import ContextTooSmallError, MemorySettingError
+from callboard.memory.errors import ContextTooSmallError, MemoryValueError
 from callboard.memory.llm_messages import (
     AssistantMessage,
     FunctionExecutionResultMessage,
@@ -66,7 +66,7 @@ async def test_a_conversation_may_be_kept_elsewhere(make: Callable[..., ChatComp
     assert kept == [says("new")]
     await context.clear()
     assert kept == []
-    with pytest.raises(MemorySettingError, match="messages"):
+    with pytest.raises(MemoryValueError, match="messages"):
         make(initial_messages=[says("a")], messages=kept)
 
 
@@ -230,5 +230,5 @@ async def test_a_long_conversation_is_counted_few_times() -> None:
     ],
 )
 def test_sizes_have_to_be_positive(make: Callable[[], object]) -> None:
-    with pytest.raises(MemorySettingError, match="it must be at least 1"):
+    with pytest.raises(MemoryValueError, match="it must be at least 1"):
         make()

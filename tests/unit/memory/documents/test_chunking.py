@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from callboard.memory import TextLimit
 from callboard.memory.documents import BETWEEN, ChunkSettings, chunk
-from callboard.memory.errors import MemorySettingError
+from callboard.memory.errors import MemoryValueError
 
 ROOT = Path(__file__).parents[4]
 SMALL = ChunkSettings(size=120, overlap=30)
@@ -147,7 +147,7 @@ def test_other_units_than_characters() -> None:
     ("size", "overlap", "name"), [(10, 0, "size"), (100, 51, "overlap"), (100, -1, "overlap")]
 )
 def test_sizes_that_cannot_work(size: int, overlap: int, name: str) -> None:
-    with pytest.raises(MemorySettingError, match=f"^{name}="):
+    with pytest.raises(MemoryValueError, match=f"^{name}="):
         ChunkSettings(size=size, overlap=overlap)
 
 
@@ -160,5 +160,5 @@ def test_pieces_are_measured_in_the_tokens_of_the_model() -> None:
         size=40, overlap=3, count=limit.count
     )
     assert ChunkSettings.reading(None) == ChunkSettings(size=1_000, overlap=125)
-    with pytest.raises(MemorySettingError, match="size=101 can't work: it must be at most the 100 tokens"):
+    with pytest.raises(MemoryValueError, match="size=101 can't work: it must be at most the 100 tokens"):
         ChunkSettings.reading(limit, size=101)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard.memory.documents import DocumentError, load_documents
+from callboard.memory.documents import load_documents
+from callboard.memory.errors import MemoryUnusableError
 
 
 def written(path: Path, data: str | bytes = "Some text.\n") -> Path:
@@ -55,9 +56,9 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
         (written(tmp_path / "void" / "a.md", "\n").parent, "a.md: empty"),
     ]
     for path, words in cases:
-        with pytest.raises(DocumentError, match=words) as caught:
+        with pytest.raises(MemoryUnusableError, match=words) as caught:
             load_documents(path)
-        assert caught.value.path == str(path)
+        assert caught.value.subject == str(path)
         assert str(type(caught.value)(*caught.value.args)) == str(caught.value)
 
 
@@ -68,7 +69,7 @@ def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "folder.md").mkdir()
     written(tmp_path / "good.md")
     assert [one.name for one in load_documents(tmp_path).found] == ["good.md"]
-    with pytest.raises(DocumentError, match=r"neither a \.md nor a \.txt"):
+    with pytest.raises(MemoryUnusableError, match=r"neither a \.md nor a \.txt"):
         load_documents(tmp_path / "pipe.md")
 
 
@@ -78,7 +79,7 @@ def test_what_the_system_refuses_is_said(tmp_path: Path, monkeypatch: pytest.Mon
 
     path = written(tmp_path / "a.md")
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(DocumentError, match=r"cannot be read \(Permission denied\)"):
+    with pytest.raises(MemoryUnusableError, match=r"cannot be read \(Permission denied\)"):
         load_documents(path)
-    with pytest.raises(DocumentError, match=r"a\.md: unreadable"):
+    with pytest.raises(MemoryUnusableError, match=r"a\.md: unreadable"):
         load_documents(tmp_path)

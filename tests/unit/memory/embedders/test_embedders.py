@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from callboard.memory import EmbeddingModel, FunctionEmbedder, HashingEmbedder, NumpyEmbedder
-from callboard.memory.errors import EmbeddingError, EmbeddingModelNotFoundError, ModelUnsupportedError
+from callboard.memory.errors import MemoryFailedError, MemoryUnusableError
 from callboard.memory.local_embedders import default_model_folder, name_of_weights
 
 
@@ -62,7 +62,7 @@ async def test_vectors_that_cannot_be_are_refused(rows: Any, reason: str) -> Non
     async def function(texts: list[str]) -> Any:
         return rows
 
-    with pytest.raises(EmbeddingError, match=f"the embedding model odd failed: it returned {reason}"):
+    with pytest.raises(MemoryFailedError, match=f"the embedding model odd failed: it returned {reason}"):
         await FunctionEmbedder(function, model="odd", dimension=3).embed(["a"])
 
 
@@ -102,12 +102,12 @@ def change(file: Path, **settings: Any) -> None:
 
 
 async def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EmbeddingModelNotFoundError, match="is not on this machine: name a folder"):
+    with pytest.raises(MemoryUnusableError, match="is not on this machine: name a folder"):
         await NumpyEmbedder(tmp_path / "none").load()
 
 
 async def test_a_missing_file_is_an_error(folder: Path) -> None:
-    with pytest.raises(ModelUnsupportedError, match=r"it has no model\.safetensors"):
+    with pytest.raises(MemoryUnusableError, match=r"it has no model\.safetensors"):
         await NumpyEmbedder(folder).load()
     assert not NumpyEmbedder.can_run(folder)
 
@@ -127,7 +127,7 @@ async def test_models_that_numpy_alone_cannot_run(
     change(folder / file, **settings)
     (folder / "model.safetensors").touch()
 
-    with pytest.raises(ModelUnsupportedError, match=f"{reason}. With sentence-transformers it runs"):
+    with pytest.raises(MemoryUnusableError, match=f"{reason}. With sentence-transformers it runs"):
         await NumpyEmbedder(folder).load()
     assert not NumpyEmbedder.can_run(folder)
 

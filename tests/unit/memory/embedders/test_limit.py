@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -53,15 +54,17 @@ def test_every_part_fits_and_every_word_is_in_one(text: str, limit: TextLimit) -
 
 
 @pytest.mark.parametrize("kind", [NumpyEmbedder, SentenceTransformerEmbedder])
-async def test_the_default_model_reads_254_tokens(kind: type[NumpyEmbedder]) -> None:
+async def test_the_default_model_reads_254_tokens(kind: type[NumpyEmbedder], tmp_path: Path) -> None:
     if kind is not NumpyEmbedder and not has_sentence_transformers():
         pytest.skip("sentence-transformers is not installed: callboard[embeddings] brings it")
-    embedder = kind(default_model_folder())
+    for file in default_model_folder().iterdir():
+        if file.suffix != ".safetensors":  # the weights are not needed to count
+            (tmp_path / file.name).symlink_to(file)
+    embedder = kind(tmp_path)
     limit = await limit_of(embedder)
     assert limit is not None
     assert (limit.tokens, limit.count("hello world"), limit.fits("word " * 254)) == (254, 2, True)
     assert not limit.fits("word " * 255)
-    assert embedder._loaded is None, "the weights are not needed to count"
     parts = parts_of("Größe übertreibt, 日本語のテキスト. " * 80, limit)
     assert len(parts) > 2
     assert all(limit.fits(part) for part in parts)

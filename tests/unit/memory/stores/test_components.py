@@ -113,10 +113,9 @@ def test_an_embedder_by_its_model() -> None:
     memory = ChromaDBVectorMemory(None, SentenceTransformerEmbedder(Path("model")))
     embedding = memory.dump_component().config["embedding_function_config"]
     assert embedding == {"function_type": "sentence_transformer", "model_name": "model"}
-    loaded: Any = again(memory)
-    assert loaded._embedder.source == "model"
-    default: Any = again(ChromaDBVectorMemory(None, SentenceTransformerEmbedder()))
-    assert default._embedder.source is None
+    assert again(memory).dump_component() == memory.dump_component()
+    default = again(ChromaDBVectorMemory(None, SentenceTransformerEmbedder())).dump_component()
+    assert default.config["embedding_function_config"] == {"function_type": "sentence_transformer"}
 
 
 def test_embedders_that_have_no_name() -> None:

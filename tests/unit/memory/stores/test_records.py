@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from callboard.memory import MemoryContent, MemoryMimeType
-from callboard.memory.errors import ContentKindError, MetadataError
+from callboard.memory.errors import MemoryValueError
 from callboard.memory.stores import EXPIRES, content_of, is_expired, record_of
 from tests.unit.memory.contents import text
 
@@ -73,12 +73,12 @@ def test_the_id_is_the_given_one_or_a_new_one() -> None:
     ],
 )
 def test_metadata_that_cannot_be_stored_are_refused(metadata: dict[str, Any], message: str) -> None:
-    with pytest.raises(MetadataError, match=message):
+    with pytest.raises(MemoryValueError, match=message):
         record_of(text("a", **metadata))
 
 
 def test_bytes_are_refused() -> None:
-    with pytest.raises(ContentKindError):
+    with pytest.raises(MemoryValueError):
         record_of(MemoryContent(content=b"a", mime_type=MemoryMimeType.BINARY))
 
 

@@ -29,7 +29,6 @@ from callboard.models.errors import (
     ModelConnectionError,
     ModelTimeoutError,
     RateLimitError,
-    UnsupportedFeatureError,
 )
 from callboard.models.info import ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
@@ -377,7 +376,7 @@ async def test_requests_beyond_the_model_info_are_refused(
 ) -> None:
     client = make(model_info={**info, lacks: False})
 
-    with pytest.raises(UnsupportedFeatureError, match=said):
+    with pytest.raises(BadRequestError, match=said):
         await client.create(HELLO, **asked)
 
     assert server.requests == []

@@ -7,7 +7,7 @@ import pytest
 
 from callboard.errors import SettingValueError
 from callboard.memory.llm_messages import UserMessage
-from callboard.models.errors import BadRequestError, UnknownModelError, UnsupportedFeatureError
+from callboard.models.errors import BadRequestError, ModelNotFoundError
 from callboard.models.info import DEFAULTS, ModelInfo
 from callboard.models.openai import OpenAIChatCompletionClient
 from callboard.models.openai.settings import CREATE_ARGUMENTS, OpenAISettings, retries_of
@@ -28,7 +28,7 @@ def test_every_argument_is_one_of_the_openai_package() -> None:
 
 
 def test_an_unknown_model_needs_its_model_info(info: ModelInfo) -> None:
-    with pytest.raises(UnknownModelError, match=r"model_info is required.*Did you mean 'gpt-4o'"):
+    with pytest.raises(ModelNotFoundError, match=r"model_info is required.*Did you mean 'gpt-4o'"):
         make("gpt-4oo")
     assert make("llama", model_info=info).model_info == info
     assert make("gpt-4o-2024-08-06").model_info["vision"]
@@ -92,7 +92,7 @@ def test_remaining_tokens(info: ModelInfo) -> None:
     used = make().count_tokens(HELLO)
     assert make().remaining_tokens(HELLO) == 128_000 - used
     assert make("llama", model_info=info, token_limit=100).remaining_tokens(HELLO) == 100 - used
-    with pytest.raises(UnsupportedFeatureError, match="give the client token_limit"):
+    with pytest.raises(BadRequestError, match="give the client token_limit"):
         make("llama", model_info=info).remaining_tokens(HELLO)
 
 

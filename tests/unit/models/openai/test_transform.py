@@ -15,7 +15,7 @@ from callboard.memory.llm_messages import (
     SystemMessage,
     UserMessage,
 )
-from callboard.models.errors import UnsupportedFeatureError
+from callboard.models.errors import BadRequestError
 from callboard.models.info import ModelInfo
 from callboard.models.openai.chat_request import AFTER_RESULTS, Transformer
 from callboard.models.openai.settings import OpenAISettings
@@ -52,7 +52,7 @@ def test_images_and_texts_in_their_order(settings: OpenAISettings) -> None:
 def test_images_are_refused_for_a_model_that_sees_none(settings: OpenAISettings) -> None:
     blind = with_info(settings, vision=False)
 
-    with pytest.raises(UnsupportedFeatureError, match="takes no images"):
+    with pytest.raises(BadRequestError, match="takes no images"):
         wire(blind, UserMessage(content=["Look:", PIXEL], source="ada"))
     assert wire(blind, UserMessage(content=["only", "texts"], source="ada"))
 

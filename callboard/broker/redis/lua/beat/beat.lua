@@ -1,7 +1,7 @@
 -- A worker's beat: extends its lease, reaps workers whose lease ended, fires timers, trims what all groups have handled: all
 -- of it when the server's memory is full, else what goes beyond `retain`; and takes away large bodies that nothing points to.
 --
--- The files of this folder are its parts, in the order in which scripts.py names them.
+-- The files of this folder are its parts, in the order in which library.py names them.
 --
 -- workers, worker:<worker>, beats  see workers.lua
 --
@@ -45,26 +45,26 @@ local function are_forgotten(types)
 end
 
 local function beat()
-  local worker, lease, retain, max_unclaimed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+  local worker, lease, retain, max_unclaimed = ARGV.worker, tonumber(ARGV.lease), tonumber(ARGV.retain), tonumber(ARGV.max_unclaimed)
   -- guard: a beat does not bring back a reaped worker
   if not must('ZSCORE', P .. 'workers', worker) then return { 'FENCED' } end
   -- An idle worker makes no other call, and what it runs may take an hour.
   -- guard: a beat of a worker that knows more than the server is refused
-  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV[7]) then return disown(worker, 'the server lost a tail') end
+  if is_behind(call('HGET', P .. 'worker:' .. worker, 'call'), ARGV.answered) then return disown(worker, 'the server lost a tail') end
   local types = words(call('HGET', P .. 'worker:' .. worker, 'types') or '')
   -- guard: a worker whose types were forgotten declares them again
   if are_forgotten(types) then return disown(worker, 'its agent types are not declared any more') end
   -- guard: a beat renews the lease
   call('ZADD', P .. 'workers', text(now() + lease), worker)
-  note_pulse(worker, ARGV[5], ARGV[6], ARGV[7] or '0', ARGV[9] or '', ARGV[10] or '')
-  this.max_unclaimed = ARGV[4]
+  note_pulse(worker, ARGV.held, ARGV.running, ARGV.answered or '0', ARGV.types or '', ARGV.blocked or '')
+  this.max_unclaimed = ARGV.max_unclaimed
   local reaped, more = reap_expired(lease, sign_of_life(lease))
   fire_due(next_due())
   local left = do_chores()
   -- It gets on beside chores, however many there are.
   local entries = math.max(PAGE, SWEEP - (this.looked_at or 0))
   local tidy = { retain = retain, full = memory_is_full(), entries = entries, bytes = MOST_BYTES, streams = 4 * STREAMS,
-    adopted = being_adopted(), forget = tonumber(ARGV[8] or 0) }
+    adopted = being_adopted(), forget = tonumber(ARGV.forget or 0) }
   look_at_streams(tidy, types)
   look_at_leaving(max_unclaimed)
   look_at_claims()

@@ -1,7 +1,6 @@
 -- A message that comes alone, as it mostly is: it leaves now, nothing has to be remembered of it, and its stream takes it as it
 -- is. What a batch notes for each of its streams is said at once.
 
-local FIRST, PLAIN, HEADED, FULL = 6, 'p', 'h', 'f' -- where messages begin among the arguments; their forms, see publish.lua
 local NOBODY = {}
 
 -- The agent types that a line of `topics` names: the same few lines are read again and again. Nobody changes such a list.
@@ -22,15 +21,16 @@ end
 
 -- Returns whether it was added; if not, nothing was done.
 local function publish_alone()
-  local form, suffix = ARGV[FIRST], ARGV[FIRST + 1]
-  if form == FULL then return false end
-  local types, at, added = known_readers(suffix), FIRST + 4, nil
+  local form, suffix, kind = ARGV[MESSAGES_AT], ARGV[MESSAGES_AT + RUN_STREAM], ARGV[MESSAGES_AT + RUN_TYPE]
+  if form == FULL_FORM then return false end
+  local types, at, added = known_readers(suffix), MESSAGES_AT + RUN_WIDTH, nil
   -- guard: a topic that nobody takes is not for a message that comes alone
   if #types == 0 then return false end
-  if form == PLAIN then
-    added = append.at_once(suffix, ARGV[at], ARGV[FIRST + 2], ARGV[at + 1], '', '', ARGV[at + 2])
+  if form == PLAIN_FORM then
+    added = append.at_once(suffix, ARGV[at], kind, ARGV[at + PLAIN_KEY], '', '', ARGV[at + PLAIN_BODY])
   else
-    added = append.at_once(suffix, ARGV[at], ARGV[FIRST + 2], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+    added = append.at_once(suffix, ARGV[at], kind, ARGV[at + HEADED_KEY],
+      ARGV[at + HEADED_FROM], ARGV[at + HEADED_HEAD], ARGV[at + HEADED_BODY])
   end
   if not added then return false end
   for i = 1, #types do tell(types[i], { now_as_text(), suffix }, 1) end

@@ -18,19 +18,19 @@
 --   holds something else, or its last possible id was used
 
 -- Runs of messages. width: values of a message, by form.
-local run = { width = { p = 3, h = 5, f = 8 } }
+local run = { width = { [PLAIN_FORM] = PLAIN_WIDTH, [HEADED_FORM] = HEADED_WIDTH, [FULL_FORM] = FULL_WIDTH } }
 
 -- The form, the stream suffix, or '', and the number of the messages of the run that begins there; where its first message
 -- begins, and how many values each of them has.
 function run.read(at)
-  local form, suffix = ARGV[at], ARGV[at + 1]
-  return form, suffix, number_of(ARGV[at + 3]), at + 4, run.width[form] + (suffix == '' and 1 or 0)
+  local form, suffix = ARGV[at], ARGV[at + RUN_STREAM]
+  return form, suffix, number_of(ARGV[at + RUN_COUNT]), at + RUN_WIDTH, run.width[form] + (suffix == '' and 1 or 0)
 end
 
 -- What belongs to one batch. deliverable: by stream suffix, whether its agent type is declared; room: messages that a
 -- stream still takes; counted: whether they were counted exactly.
 local function new_batch()
-  local limits = limits_of(ARGV[3])
+  local limits = limits_of(ARGV.limits)
   local is_limited = limits.is_limited
   return {
     window = limits.window, max_backlog = limits.max_backlog, max_per_key = limits.max_per_key,
@@ -55,7 +55,8 @@ end
 
 -- Any other message: its values are at this place of ARGV.
 local function publish_full(batch, suffix, kind, at)
-  local id, key, due, idem, process = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 5]), ARGV[at + 6], ARGV[at + 7]
+  local id, key, due = ARGV[at], ARGV[at + FULL_KEY], tonumber(ARGV[at + FULL_DUE])
+  local idem, process = ARGV[at + FULL_IDEMPOTENT], ARGV[at + FULL_WAITING]
   if not batch.deliverable[suffix] and not is_deliverable(batch, suffix) then return 'undeliverable' end
   local is_known, was_seen = true, false
   if idem ~= '' then is_known, was_seen = pcall(seen, idem, batch.window) end
@@ -70,7 +71,7 @@ local function publish_full(batch, suffix, kind, at)
     if idem ~= '' then unsee(idem) end
     return 'full'
   end
-  if try_send(suffix, due, id, kind, key, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]) then
+  if try_send(suffix, due, id, kind, key, ARGV[at + FULL_FROM], ARGV[at + FULL_HEAD], ARGV[at + FULL_BODY]) then
     if idem ~= '' then unsee(idem) end
     return 'unwritable'
   end
@@ -78,9 +79,12 @@ local function publish_full(batch, suffix, kind, at)
 end
 
 local function publish_one(batch, form, suffix, kind, at)
-  if form == PLAIN then return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + 1], '', '', ARGV[at + 2]) end
-  if form == HEADED then
-    return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  if form == PLAIN_FORM then
+    return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + PLAIN_KEY], '', '', ARGV[at + PLAIN_BODY])
+  end
+  if form == HEADED_FORM then
+    return publish_simple(batch, suffix, kind, ARGV[at], ARGV[at + HEADED_KEY],
+      ARGV[at + HEADED_FROM], ARGV[at + HEADED_HEAD], ARGV[at + HEADED_BODY])
   end
   return publish_full(batch, suffix, kind, at)
 end
@@ -90,23 +94,24 @@ end
 function run.publish(suffix, form, kind, at, count)
   local touched = this.touched
   if not touched[suffix] or this.unclaimed[suffix] then return 0 end
-  local added = append.all_at_once(suffix, kind, at, count, form == HEADED)
+  local added = append.all_at_once(suffix, kind, at, count, form == HEADED_FORM)
   touched[suffix] = touched[suffix] + added
   return added
 end
 
 -- The same for a run over several streams.
 function run.publish_apart(form, kind, at, count)
-  local touched, is_headed = this.touched, form == HEADED
+  local touched, is_headed = this.touched, form == HEADED_FORM
   for i = 0, count - 1 do
-    local suffix, added = ARGV[at + (is_headed and 5 or 3)], nil
+    local suffix, added = ARGV[at + (is_headed and HEADED_WIDTH or PLAIN_WIDTH)], nil
     local before = touched[suffix]
     if before and is_headed then
-      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
-      at = at + 6
+      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + HEADED_KEY],
+        ARGV[at + HEADED_FROM], ARGV[at + HEADED_HEAD], ARGV[at + HEADED_BODY])
+      at = at + (HEADED_WIDTH + 1)
     elseif before then
-      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + 1], '', '', ARGV[at + 2])
-      at = at + 4
+      added = append.at_once(suffix, ARGV[at], kind, ARGV[at + PLAIN_KEY], '', '', ARGV[at + PLAIN_BODY])
+      at = at + (PLAIN_WIDTH + 1)
     end
     if not added then return i end
     touched[suffix] = before + 1
@@ -116,10 +121,10 @@ end
 
 -- The messages of a batch, in order; what was not added is noted in the result.
 local function publish_all(batch, count, fenced, result)
-  local number, at, is_simple = 0, FIRST, not (fenced or this.claims or batch.is_limited)
+  local number, at, is_simple = 0, MESSAGES_AT, not (fenced or this.claims or batch.is_limited)
   while number < count do
-    local kind, form, suffix, n, first, width = ARGV[at + 2], run.read(at)
-    local behind, is_plain = number + n, is_simple and form ~= FULL
+    local kind, form, suffix, n, first, width = ARGV[at + RUN_TYPE], run.read(at)
+    local behind, is_plain = number + n, is_simple and form ~= FULL_FORM
     at = first
     while number < behind do
       local added = 0
@@ -152,7 +157,7 @@ end
 
 -- The topics among the streams of a batch, and their streams.
 local function topics_of(count)
-  local number, at, found = 0, FIRST, { known = {}, topics = {}, suffixes = {} }
+  local number, at, found = 0, MESSAGES_AT, { known = {}, topics = {}, suffixes = {} }
   while number < count do
     local _, suffix, n, first, width = run.read(at)
     number, at = number + n, first + n * width
@@ -176,7 +181,7 @@ local function look_up_topics(count)
 end
 
 local function behind_messages(count)
-  local number, at = 0, FIRST
+  local number, at = 0, MESSAGES_AT
   while number < count do
     local _, _, n, first, width = run.read(at)
     number, at = number + n, first + n * width
@@ -187,7 +192,9 @@ end
 -- By the number of the message: whether it comes from a handler whose worker lost the message that it handles.
 local function read_fences(at, count)
   local fenced = {}
-  for i = at, at + 3 * count - 1, 3 do fenced[tonumber(ARGV[i])] = is_fenced(ARGV[i + 1], ARGV[i + 2]) end
+  for i = at, at + FENCE_WIDTH * count - 1, FENCE_WIDTH do
+    fenced[tonumber(ARGV[i])] = is_fenced(ARGV[i + FENCE_WORKER], ARGV[i + FENCE_HOLDS])
+  end
   return fenced
 end
 
@@ -195,16 +202,16 @@ end
 local function read_claims(at)
   if #ARGV < at then return end
   this.claims = {}
-  for i = at, #ARGV, 2 do this.claims[ARGV[i]] = ARGV[i + 1] end
+  for i = at, #ARGV, CLAIM_WIDTH do this.claims[ARGV[i]] = ARGV[i + CLAIM_BYTES] end
 end
 
 local function publish()
-  local producer, number, count, fences = ARGV[1], ARGV[2], number_of(ARGV[4]), ARGV[5]
+  local producer, number, count, fences = ARGV.producer, ARGV.batch, number_of(ARGV.count), ARGV.fences
   -- The connection broke before the answer came: the batch was added, and comes a second time.
   local known = answer_again(producer, number)
   -- guard: a batch is added once
   if known then return { now_as_text(), '', unpack(known) } end
-  if count == 1 and fences == '' and not limits_of(ARGV[3]).is_limited and publish_alone() then
+  if count == 1 and fences == '' and not limits_of(ARGV.limits).is_limited and publish_alone() then
     save_clock()
     keep_answer(producer, number, '')
     return { now_as_text(), '' }
@@ -214,7 +221,7 @@ local function publish()
   if fences ~= '' then
     local behind = behind_messages(count)
     fenced = read_fences(behind, tonumber(fences))
-    read_claims(behind + 3 * tonumber(fences))
+    read_claims(behind + FENCE_WIDTH * tonumber(fences))
   end
   if count > 1 then look_up_topics(count) end
   publish_all(batch, count, fenced, result)

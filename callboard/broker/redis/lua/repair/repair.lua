@@ -40,14 +40,15 @@ local function mended(mend, kind, a, b)
 end
 
 local function repair()
-  local mends, result = ARGV[1] == 'mend', {}
-  for i = 2, #ARGV, 4 do
-    local wrong, mend, why = guarded(kinds[ARGV[i]], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+  local mends, result = ARGV.mode == 'mend', {}
+  for i = SUSPICIONS_AT, #ARGV, SUSPICION_WIDTH do
+    local kind, a, b = ARGV[i], ARGV[i + SUSPICION_FIRST], ARGV[i + SUSPICION_SECOND]
+    local wrong, mend, why = guarded(kinds[kind], a, b, ARGV[i + SUSPICION_THIRD])
     if wrong then
       local status = mend and 'there' or 'stays'
-      if mends and mend then status, why = mended(mend, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+      if mends and mend then status, why = mended(mend, kind, a, b) end
       local n = #result
-      result[n + 1], result[n + 2], result[n + 3] = (i - 2) / 4, status, why and wrong .. ': ' .. why or wrong
+      result[n + 1], result[n + 2], result[n + 3] = (i - SUSPICIONS_AT) / SUSPICION_WIDTH, status, why and wrong .. ': ' .. why or wrong
     end
   end
   save_clock()

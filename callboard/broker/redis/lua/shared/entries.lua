@@ -63,12 +63,12 @@ function append.all_at_once(suffix, kind, at, count, is_headed)
     local entry_id, is_now = next_id()
     local added = nil
     if is_now and is_headed then
-      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + 1], 'from', ARGV[at + 2], 'head',
-        ARGV[at + 3], 'body', ARGV[at + 4])
-      at = at + 5
+      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + HEADED_KEY], 'from', ARGV[at + HEADED_FROM],
+        'head', ARGV[at + HEADED_HEAD], 'body', ARGV[at + HEADED_BODY])
+      at = at + HEADED_WIDTH
     elseif is_now then
-      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + 1], 'body', ARGV[at + 2])
-      at = at + 3
+      added = add('XADD', stream, entry_id, 'id', ARGV[at], 'type', kind, 'key', ARGV[at + PLAIN_KEY], 'body', ARGV[at + PLAIN_BODY])
+      at = at + PLAIN_WIDTH
     end
     if added ~= entry_id then return i end
   end

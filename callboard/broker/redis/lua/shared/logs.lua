@@ -15,13 +15,13 @@ local function lengths_of(line)
   return fields, lengths
 end
 
--- What is to be done to the logs of an agent, from this argument on: see marks.py. Returns it, and the argument behind it.
+-- What is to be done to the logs of an agent, from this argument on: see library.py. Returns it, and the argument behind it.
 local function read_logs(agent_type, key, at)
   local changes, count = {}, tonumber(ARGV[at])
   at = at + 1
   for i = 1, count do
-    local first, items = at + 3, tonumber(ARGV[at + 2])
-    changes[i] = { field = ARGV[at], key = log_key(agent_type, key, ARGV[at]), dropped = tonumber(ARGV[at + 1]), first = first,
+    local first, items, field = at + LOG_WIDTH, tonumber(ARGV[at + LOG_COUNT]), ARGV[at]
+    changes[i] = { field = field, key = log_key(agent_type, key, field), dropped = tonumber(ARGV[at + LOG_DROPPED]), first = first,
       last = first + items - 1 }
     at = first + items
   end

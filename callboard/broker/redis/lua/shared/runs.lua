@@ -7,7 +7,6 @@
 
 local MOST_SETTLED, LEAST_SETTLED = 2000, 20 -- entries that are looked at for drafts, and in any case at once
 local PAGE = 500 -- entries that are read at a time
-local WRITE = 7 -- arguments of a write, before those of its events
 local LOOKED_AT = 4 -- old runs that are looked at for each that begins: more than come, so that the list does not grow
 
 -- Removes drafts: `<number of the first> <length of the run's id> <run><beginning of their tags>`, from an entry on back:
@@ -77,7 +76,7 @@ end
 -- Adds an event; returns its id and whether something was taken out for it, or nil where the stream takes none: its key holds something else, or a person added an entry
 -- with the last id that there is.
 local function add_event(key, most, tag, at)
-  local entry = { 'at', now_as_text(), 'type', ARGV[at], 'v', ARGV[at + 1], 'body', ARGV[at + 2] }
+  local entry = { 'at', now_as_text(), 'type', ARGV[at], 'v', ARGV[at + EVENT_VERSION], 'body', ARGV[at + EVENT_BODY] }
   if tag ~= '' then entry[9], entry[10] = 'tag', tag end
   local added = redis.pcall('XADD', key, 'MAXLEN', '~', most, '0-*', unpack(entry))
   local wrong = failure(added)
@@ -113,20 +112,21 @@ local function list_run(run, kept_for)
 end
 
 -- The argument behind a write that begins with this one.
-local function behind_write(at) return at + WRITE + 3 * tonumber(ARGV[at + WRITE - 1]) end
+local function behind_write(at) return at + WRITE_WIDTH + EVENT_WIDTH * tonumber(ARGV[at + WRITE_COUNT]) end
 
 -- One write: run, most entries that it keeps, how long it is kept (ms), tag or '', beginning of the tags of drafts that are
 -- settled or '', number from which on these may stand, count, then for each event: type, version, body.
 -- Returns the id of the first event, '' when it has none; or nil when they can't be written.
 local function write_run(at)
-  local key, most, kept_for, tag, settles = P .. 'run:' .. ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  if settles ~= '' then settle_drafts(ARGV[at], settles, ARGV[at + 5]) end
+  local run, most, kept_for = ARGV[at], ARGV[at + WRITE_MOST], ARGV[at + WRITE_KEPT_FOR]
+  local tag, settles, key = ARGV[at + WRITE_TAG], ARGV[at + WRITE_SETTLES], P .. 'run:' .. run
+  if settles ~= '' then settle_drafts(run, settles, ARGV[at + WRITE_SINCE]) end
   local first = ''
-  for i = at + WRITE, behind_write(at) - 1, 3 do
+  for i = at + WRITE_WIDTH, behind_write(at) - 1, EVENT_WIDTH do
     local added, is_mended = add_event(key, most, tag, i)
     if not added then return nil end
     -- guard: a run that begins is listed
-    if added == '0-1' or is_mended then list_run(ARGV[at], kept_for) end
+    if added == '0-1' or is_mended then list_run(run, kept_for) end
     if first == '' then first = added end
   end
   -- guard: a run is kept for some time after its last event

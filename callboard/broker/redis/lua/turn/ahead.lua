@@ -82,6 +82,6 @@ function ahead.add(turn, copies, agent_type, items, first)
   end
   -- guard: what was read ahead is kept
   bulk('ZADD', P .. 'early:' .. agent_type, members)
-  copies.turn = turn.worker .. ' ' .. ARGV[2] .. ' ' .. now_as_text()
+  copies.turn = turn.worker .. ' ' .. ARGV.number .. ' ' .. now_as_text()
   call('HSET', P .. 'config', 'ahead ' .. agent_type, copies.turn)
 end

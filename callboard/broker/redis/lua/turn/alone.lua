@@ -30,7 +30,7 @@ local function only_entry(terms, got)
   if not entries or #entries > 1 then return nil end
   local key = usual.keys_of(terms.max_body, entries)[1]
   -- guard: a stream that may hold more after one entry is read on
-  if not key or ARGV[8] == '1' and not is_newest(entries[1][1]) then return nil end
+  if not key or ARGV.wanted == '1' and not is_newest(entries[1][1]) then return nil end
   return entries[1], key
 end
 
@@ -49,15 +49,15 @@ end
 
 -- The answer of a turn that waited at a bell; nil where it has to go on.
 function alone.take(worker, last)
-  local terms, wanted = terms_of(ARGV[4]), number_of(ARGV[8])
-  if ARGV[9] ~= '0' or #terms.types > FEW_TYPES or wanted < 1 or wanted > MOST_TAKEN then return nil end
+  local terms, wanted = terms_of(ARGV.terms), number_of(ARGV.wanted)
+  if ARGV.count ~= '0' or #terms.types > FEW_TYPES or wanted < 1 or wanted > MOST_TAKEN then return nil end
   -- guard: what comes alone is given where nothing is out of the ordinary
   if not is_bare(terms, worker) then return nil end
   this.is_bare = true
   local suffix, agent_type = alone.fresh(terms)
   if suffix == nil then return { 'OK', '', '', '', last } end
   if not suffix or terms.persistent[agent_type] or terms.rate[agent_type] then return nil end
-  local got = redis.pcall('XREADGROUP', 'GROUP', agent_type, worker, 'COUNT', ARGV[8], 'STREAMS', P .. suffix, '>')
+  local got = redis.pcall('XREADGROUP', 'GROUP', agent_type, worker, 'COUNT', ARGV.wanted, 'STREAMS', P .. suffix, '>')
   local entry, key = only_entry(terms, got)
   if entry then return give_alone(terms, worker, last, agent_type, suffix, entry, key) end
   -- guard: what was read is given, in whatever way
@@ -67,9 +67,9 @@ end
 
 -- Whether the turn has one commit of which nothing is written but a reply, and there is nothing but new entries and agents that run.
 local function is_lone_commit(terms)
-  if ARGV[9] ~= '1' then return false end
-  local agent_type, suffix, mode = ARGV[10], ARGV[11], mode_of(ARGV[13])
-  if not mode.is_simple or mode.has_reply and ARGV[17] ~= '' then return false end
+  if ARGV.count ~= '1' then return false end
+  local agent_type, suffix, mode = ARGV.type, ARGV.stream, mode_of(ARGV.mode)
+  if not mode.is_simple or mode.has_reply and ARGV.call ~= '' then return false end
   -- A type of which the worker takes nothing is not among its terms.
   if terms.rate[agent_type] == nil or string.sub(suffix, 1, 7) == 'urgent:' or #terms.around > MOST_KEYS then return false end
   return call('EXISTS', unpack(terms.around)) == 0
@@ -77,19 +77,19 @@ end
 
 -- Writes the only commit of a turn. Returns whether it was written; if not, nothing was done.
 function alone.commit(worker)
-  local terms = terms_of(ARGV[4])
+  local terms = terms_of(ARGV.terms)
   -- guard: a commit is written alone where nothing is out of the ordinary
   if not is_lone_commit(terms) then return false end
-  local agent_type, suffix, id = ARGV[10], ARGV[11], ARGV[14]
+  local agent_type, suffix, id = ARGV.type, ARGV.stream, ARGV.entry
   -- guard: only what is held is committed alone
   if call('HDEL', P .. 'own:' .. worker, agent_type .. ' ' .. suffix .. ' ' .. id) == 0 then return false end
   -- guard: a commit that comes alone acknowledges
   redis.pcall('XACK', P .. suffix, agent_type, id)
   -- guard: a commit that comes alone sends its reply
-  if ARGV[13] ~= COMMIT then send_reply(ARGV[16], ARGV[18], ARGV[19], ARGV[20], ARGV[21], ARGV[22]) end
+  if ARGV.mode ~= COMMIT then send_reply(ARGV.process, ARGV.id, ARGV.kind, ARGV.from, ARGV.head, ARGV.body) end
   local keys = terms.keys[agent_type]
   -- guard: an agent is free after a commit that comes alone
-  call('HDEL', keys.busy, ARGV[15])
+  call('HDEL', keys.busy, ARGV.key)
   call('HINCRBY', keys.stats, 'done', '1')
   return true
 end

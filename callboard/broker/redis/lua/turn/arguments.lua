@@ -93,8 +93,8 @@ end
 -- In this way the table has room for all that comes later, too: to make it larger takes as long as a command.
 local function new_turn(worker)
   return {
-    terms = terms_of(ARGV[4]), worker = worker, own = P .. 'own:' .. worker, held = number_of(ARGV[5]), scan = ARGV[6],
-    accept = number_of(ARGV[7]), handed = 0, bytes = 0, streams = 0, wanted = number_of(ARGV[8]), at = 9,
+    terms = terms_of(ARGV.terms), worker = worker, own = P .. 'own:' .. worker, held = number_of(ARGV.held), scan = ARGV.scan,
+    accept = number_of(ARGV.accept), handed = 0, bytes = 0, streams = 0, wanted = number_of(ARGV.wanted), at = COUNT_AT,
     books = NONE, any_parked = NONE, any_busy = NONE, returned = NONE, returned_order = NONE,
     given = 0, runs = NONE, run_n = 0, out = NONE, out_n = 0, states = NONE, own_new = NONE, own_n = 0, is_apart = false,
   }

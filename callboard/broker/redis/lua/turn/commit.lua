@@ -30,14 +30,16 @@ local function read_commits(turn)
     return
   end
   local groups, known, group, id, key, mode, own = {}, {}, {}, {}, {}, {}, {}
-  local first_type, mode_of_all = ARGV[at], ARGV[at + 3] ~= '' and mode_of(ARGV[at + 3])
+  local first_type, first_mode = ARGV[at], ARGV[at + COMMITS_MODE]
+  local mode_of_all = first_mode ~= '' and mode_of(first_mode)
   while i < n do
-    local agent_type, suffix, count, common = ARGV[at], ARGV[at + 1], number_of(ARGV[at + 2]), ARGV[at + 3]
+    local agent_type, suffix = ARGV[at], ARGV[at + COMMITS_STREAM]
+    local count, common = number_of(ARGV[at + COMMITS_COUNT]), ARGV[at + COMMITS_MODE]
     local its_mode, is_apart, head = common ~= '' and mode_of(common), suffix == '', agent_type .. ' ' .. suffix .. ' '
     local one = not is_apart and group_at(groups, known, agent_type, suffix)
     -- guard: commits of several modes are looked at one by one
     if its_mode ~= mode_of_all or agent_type ~= first_type then mode_of_all = false end
-    at = at + (is_apart and 4 + count or 4)
+    at = at + (is_apart and COMMITS_WIDTH + count or COMMITS_WIDTH)
     for here = at, at + count - 1 do
       local its, entry = its_mode or mode_of(ARGV[here + 2 * count]), ARGV[here]
       i = i + 1

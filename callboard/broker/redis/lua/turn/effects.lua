@@ -40,10 +40,11 @@ end
 
 -- One message that leaves with the commit: eight values from this place on. Most leave now.
 local function write_message(agent_type, at)
-  local due = ARGV[at + 1]
-  if due ~= '0' then return send_or_bury(agent_type, ARGV[at], tonumber(due), unpack(ARGV, at + 2, at + 7)) end
-  local wrong = try_send_now(ARGV[at], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7])
-  if wrong then bury_message(wrong, agent_type, ARGV[at], unpack(ARGV, at + 2, at + 7)) end
+  local due = ARGV[at + OUTGOING_DUE]
+  if due ~= '0' then return send_or_bury(agent_type, ARGV[at], tonumber(due), unpack(ARGV, at + OUTGOING_ID, at + OUTGOING_BODY)) end
+  local wrong = try_send_now(ARGV[at], ARGV[at + OUTGOING_ID], ARGV[at + OUTGOING_TYPE], ARGV[at + OUTGOING_KEY],
+    ARGV[at + OUTGOING_FROM], ARGV[at + OUTGOING_HEAD], ARGV[at + OUTGOING_BODY])
+  if wrong then bury_message(wrong, agent_type, ARGV[at], unpack(ARGV, at + OUTGOING_ID, at + OUTGOING_BODY)) end
 end
 
 local WRITERS = {}
@@ -68,7 +69,7 @@ WRITERS[WAIT] = function(turn, i)
     redis.pcall('XACK', P .. group.suffix, group.type, turn.commits.id[i])
     return WRITERS[DEAD_LETTER](turn, i)
   end
-  turn.at, turn.void = turn.at + 5, true
+  turn.at, turn.void = turn.at + BURIED_WIDTH, true
   give_back(turn, i, 0).newer = name .. ' ' .. version
 end
 
@@ -145,19 +146,20 @@ end
 
 WRITERS[REPLY] = function(turn)
   local at = turn.at
-  turn.at = at + 7
+  turn.at = at + REPLIED_WIDTH
   if turn.void then return end
   -- guard: a commit sends its reply
-  reply_to_call(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+  reply_to_call(ARGV[at], ARGV[at + REPLIED_CALL], ARGV[at + REPLIED_ID], ARGV[at + REPLIED_KIND], ARGV[at + REPLIED_FROM],
+    ARGV[at + REPLIED_HEAD], ARGV[at + REPLIED_BODY])
 end
 
 WRITERS[OUTGOING] = function(turn, i)
   local at, agent_type = turn.at + 1, turn.commits.group[i].type
-  local behind = at + 8 * number_of(ARGV[at - 1])
+  local behind = at + OUTGOING_WIDTH * number_of(ARGV[at - 1])
   while at < behind do
     -- guard: a commit sends its messages
     if not turn.void then write_message(agent_type, at) end
-    at = at + 8
+    at = at + OUTGOING_WIDTH
   end
   turn.at = behind
 end
@@ -167,10 +169,8 @@ local function write_identified(turn, agent_type, idem, window)
   local is_known, was_seen = true, false
   if idem ~= '' then is_known, was_seen = pcall(seen, idem, window) end
   if is_known and not was_seen then return write_message(agent_type, turn.at) end
-  if not is_known then
-    local at = turn.at
-    bury_message(tostring(was_seen), agent_type, ARGV[at], unpack(ARGV, at + 2, at + 7))
-  end
+  local at = turn.at
+  if not is_known then bury_message(tostring(was_seen), agent_type, ARGV[at], unpack(ARGV, at + OUTGOING_ID, at + OUTGOING_BODY)) end
 end
 
 WRITERS[IDENTIFIED] = function(turn, i)
@@ -178,7 +178,7 @@ WRITERS[IDENTIFIED] = function(turn, i)
   for _ = 1, tonumber(read(turn)) do
     local idem = read(turn)
     if not turn.void then write_identified(turn, turn.commits.group[i].type, idem, window) end
-    turn.at = turn.at + 8
+    turn.at = turn.at + OUTGOING_WIDTH
   end
 end
 
@@ -192,19 +192,19 @@ WRITERS[EVENTS] = function(turn)
 end
 
 -- How many arguments a mark brings that stand at the reading position: those of a commit that failed are passed over.
-local WIDTH = { [DEAD_LETTER] = 5, [RETRY] = 4, [WAIT] = 7, [UNLESS_CANCELLED] = 1, [FORGET] = 1, [STATE] = 2, [REPLY] = 7 }
+local WIDTH = { [DEAD_LETTER] = BURIED_WIDTH, [RETRY] = RETRIED_WIDTH, [WAIT] = WAITS_WIDTH + BURIED_WIDTH,
+  [UNLESS_CANCELLED] = 1, [FORGET] = 1, [STATE] = 2, [REPLY] = REPLIED_WIDTH }
 
 function effects.skip(turn, mark)
-  local at = turn.at
-  local width = WIDTH[mark] or 0
+  local at, width = turn.at, WIDTH[mark] or 0
   if mark == LOGS then
     local _, after = read_logs('', '', at + 1)
     width = after - at
   end
-  if mark == SUSPEND then width = 5 + tonumber(ARGV[at + 4]) end
-  if mark == CLAIMS then width = 2 + 2 * tonumber(ARGV[at + 1]) end
-  if mark == OUTGOING then width = 1 + 8 * tonumber(ARGV[at]) end
-  if mark == IDENTIFIED then width = 2 + 9 * tonumber(ARGV[at + 1]) end
+  if mark == SUSPEND then width = SUSPENDED_WIDTH + tonumber(ARGV[at + SUSPENDED_COUNT]) end
+  if mark == CLAIMS then width = CLAIMS_WIDTH + CLAIM_WIDTH * tonumber(ARGV[at + CLAIMS_COUNT]) end
+  if mark == OUTGOING then width = 1 + OUTGOING_WIDTH * tonumber(ARGV[at]) end
+  if mark == IDENTIFIED then width = ONCE_WIDTH + (OUTGOING_WIDTH + 1) * tonumber(ARGV[at + ONCE_COUNT]) end
   if mark == EVENTS then
     local behind = at + 1
     for _ = 1, tonumber(ARGV[at]) do behind = behind_write(behind) end

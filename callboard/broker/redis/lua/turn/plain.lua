@@ -80,9 +80,9 @@ local function give_run(turn, agent_type, suffix, from, entries, first, last)
     if flat[4] ~= kind or #flat ~= length then break end
     out[n + 1], out[n + 2], out[n + 3] = entry[1], flat[2], flat[6]
     if length == 8 then
-      out[n + 4], n = flat[8], n + PLAIN
+      out[n + 4], n = flat[8], n + GIVEN_PLAIN_WIDTH
     else
-      out[n + 4], out[n + 5], out[n + 6], n = flat[8], flat[10], flat[12], n + HEADED
+      out[n + 4], out[n + 5], out[n + 6], n = flat[8], flat[10], flat[12], n + GIVEN_HEADED_WIDTH
     end
     if from then
       out[n + 1], n = from[i], n + 1
@@ -90,7 +90,7 @@ local function give_run(turn, agent_type, suffix, from, entries, first, last)
     i, bytes = i + 1, bytes + #flat[length]
   end
   turn.bytes = bytes
-  local width = length == 8 and PLAIN or HEADED
+  local width = length == 8 and GIVEN_PLAIN_WIDTH or GIVEN_HEADED_WIDTH
   if from then
     add_run(turn, agent_type, '', kind, width + 1, i - first)
   else

@@ -26,9 +26,8 @@ local function add_state(turn, agent_type, key)
 end
 
 -- Each value of an answer costs what a small command does: what is the same from one delivery to the next is said once, and
--- what is mostly empty only where it is not. PLAIN: entry id, id, key, body; HEADED: `from` and `head` after the key, FULL: then
--- tries and `at` (else the time of the entry's id) as well. Of several streams in turn PLAIN and HEADED have one more, their stream.
-local PLAIN, HEADED, FULL = 4, 6, 8
+-- what is mostly empty only where it is not: tries, and `at` where it is not the time of the entry's id, only in full. Of several
+-- streams in turn plain deliveries and headed ones have one value more, their stream.
 
 -- So many deliveries more that have this in common, and so many values each.
 local function add_run(turn, agent_type, suffix, kind, width, count)
@@ -45,19 +44,19 @@ local function add_run(turn, agent_type, suffix, kind, width, count)
 end
 
 local function add_delivery(turn, agent_type, suffix, id, tries, values)
-  local from, head, width = values[FROM], values[HEAD], PLAIN
-  if tries ~= '' or values[AT] ~= '' then width = FULL elseif from ~= '' or head ~= '' then width = HEADED end
+  local from, head, width = values[FROM], values[HEAD], GIVEN_PLAIN_WIDTH
+  if tries ~= '' or values[AT] ~= '' then width = GIVEN_FULL_WIDTH elseif from ~= '' or head ~= '' then width = GIVEN_HEADED_WIDTH end
   local out, n, name, key, body = turn.out, turn.out_n, values[ID], values[KEY], values[BODY]
   if n == 0 then
-    out = width == PLAIN and { id, name, key, body } or { id, name, key, from, head, body }
+    out = width == GIVEN_PLAIN_WIDTH and { id, name, key, body } or { id, name, key, from, head, body }
     turn.out = out
   else
     out[n + 1], out[n + 2], out[n + 3] = id, name, key
-    if width ~= PLAIN then out[n + 4], out[n + 5] = from, head end
+    if width ~= GIVEN_PLAIN_WIDTH then out[n + 4], out[n + 5] = from, head end
   end
-  if width == FULL then out[n + 6], out[n + 7] = tries, values[AT] end
+  if width == GIVEN_FULL_WIDTH then out[n + 6], out[n + 7] = tries, values[AT] end
   out[n + width] = body
-  if turn.is_apart and width ~= FULL then
+  if turn.is_apart and width ~= GIVEN_FULL_WIDTH then
     out[n + width + 1] = suffix
     suffix, width = '', width + 1
   end

@@ -1,5 +1,5 @@
 -- One turn of a worker: commits what it finished (all or nothing per message), fires what is due, takes new work.
--- The files of this folder are its parts, in the order in which scripts.py names them.
+-- The files of this folder are its parts, in the order in which library.py names them.
 --
 -- ARGV: worker, number of the turn, number of its last call that was answered, its terms (see arguments.lua),
 --   entries held besides the commits below, scan ('1': look at all streams, not only at those that are known to be fresh;
@@ -52,14 +52,14 @@ end
 
 -- After a commit that came alone: mostly there is nothing new.
 local function go_on_alone(worker, last)
-  if ARGV[8] == '0' or alone.fresh(terms_of(ARGV[4])) == nil then return { 'OK', now_as_text(), '', '', last } end
+  if ARGV.wanted == '0' or alone.fresh(terms_of(ARGV.terms)) == nil then return { 'OK', now_as_text(), '', '', last } end
   local turn = new_turn(worker)
   this.max_unclaimed, turn.commits, turn.is_calm = turn.terms.max_unclaimed, { n = 0 }, true
   return take_new(turn, '', nil, last)
 end
 
 local function take_turn()
-  local worker = ARGV[1]
+  local worker = ARGV.worker
   local record = P .. 'worker:' .. worker
   local last = call('HGET', record, 'call')
   if this.unusable then return end_without_books(worker) end
@@ -67,21 +67,21 @@ local function take_turn()
   -- guard: a reaped worker commits nothing
   if not last then return { 'FENCED' } end
   -- Mostly its last call is the one that was answered last.
-  local is_next = last == ARGV[3] and ARGV[2] - ARGV[3] > 0
+  local is_next = last == ARGV.answered and ARGV.number - ARGV.answered > 0
   -- guard: a turn of a worker that knows more than the server is refused
-  if not is_next and is_behind(last, ARGV[3]) then return disown(worker, 'the server lost a tail') end
+  if not is_next and is_behind(last, ARGV.answered) then return disown(worker, 'the server lost a tail') end
   -- The connection broke, the worker went on with a later turn, and this one was only delayed.
   -- guard: a copy of an older turn is refused
-  if not is_next and tonumber(last) >= tonumber(ARGV[2]) then return { 'STALE' } end
-  if ARGV[6] == AT_BELL then
+  if not is_next and tonumber(last) >= tonumber(ARGV.number) then return { 'STALE' } end
+  if ARGV.scan == AT_BELL then
     -- guard: what a bell brought is not known to have been heard
-    call('HSET', record, 'call', ARGV[2], 'brought', ARGV[2])
+    call('HSET', record, 'call', ARGV.number, 'brought', ARGV.number)
     local brought = alone.take(worker, last)
     if brought then return brought end
   else
     -- guard: the number of a turn is kept
-    call('HSET', record, 'call', ARGV[2])
-    if ARGV[6] == '' and alone.commit(worker) then return go_on_alone(worker, last) end
+    call('HSET', record, 'call', ARGV.number)
+    if ARGV.scan == '' and alone.commit(worker) then return go_on_alone(worker, last) end
   end
   local turn = new_turn(worker)
   this.max_unclaimed = turn.terms.max_unclaimed

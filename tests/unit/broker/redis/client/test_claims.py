@@ -6,7 +6,7 @@ import pytest
 
 from callboard.broker import BrokerSettings
 from callboard.broker.envelope import Claim, Envelope, Pointer, Posting
-from callboard.broker.errors import ClaimTooLargeError, ConnectionLostError, DecodeError
+from callboard.broker.errors import ConnectionLostError, DecodeError, PayloadTooLargeError
 from callboard.broker.redis.client.transport import RedisTransport
 from tests.unit.broker.redis.servers import server_url, transport
 
@@ -31,7 +31,7 @@ async def test_other_bytes_are_not_taken_for_them(transport: RedisTransport) -> 
 async def test_what_is_too_large_is_not_read(transport: RedisTransport, server_url: str) -> None:
     await transport.publisher.post(_posting(Claim("blob:b1", b"x" * 1001)))
     small = RedisTransport(server_url, BrokerSettings(namespace=transport.settings.namespace, max_claim=1000))
-    with pytest.raises(ClaimTooLargeError):
+    with pytest.raises(PayloadTooLargeError, match="max_claim"):
         await small.claims.fetch(Pointer("blob:b1", 1001))
     await small.close()
 

@@ -16,8 +16,8 @@ from callboard.broker.outcome import (
     Retry,
     Wait,
 )
-from callboard.broker.redis.client.lane import Done, as_done
 from callboard.broker.redis.library import ENDINGS, Mark, library, marks_of
+from tests.helpers.commits import Done, as_done
 from tests.helpers.lanes import entry
 
 WINDOW = 60.0

@@ -157,7 +157,7 @@ async def test_the_stream_is_trimmed(fixture: FollowerFixture, monkeypatch: pyte
 async def test_a_reply_that_cannot_be_taken_does_not_end_the_reading(
     fixture: FollowerFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(follower_module, "PAUSE", 0.01)
+    monkeypatch.setattr(follower_module, "AFTER_FAILURE", 0.01)
     fixture.reader.start()
     await fixture.write("bad", 1)
     await fixture.takes(1)
@@ -167,7 +167,7 @@ async def test_a_reply_that_cannot_be_taken_does_not_end_the_reading(
 async def test_a_key_of_another_kind_does_not_end_the_reading(
     fixture: FollowerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower_module, "PAUSE", 0.01)
+    monkeypatch.setattr(follower_module, "AFTER_FAILURE", 0.01)
     await fixture.other.command("SET", fixture.key, "no stream")
     fixture.reader.start()
     await eventually(lambda: fixture.link.is_open)
@@ -211,7 +211,7 @@ async def test_a_stream_that_was_lost_and_goes_on_with_lower_ids_is_read(
     fixture: FollowerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock of the server that took over, or that was set back, is behind the ids of before."""
-    monkeypatch.setattr(follower_module, "BLOCK", 50)
+    monkeypatch.setattr(follower_module, "BLOCK", 0.05)
     fixture.reader = StreamFollower(fixture.link, "reply:me", fixture._take, is_own=True)
     ahead = "9000000000000-5"
     fixture.reader.start()

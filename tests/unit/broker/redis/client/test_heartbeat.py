@@ -62,6 +62,14 @@ class HeartbeatFixture:
         )
         return float(score or 0)
 
+    async def connections(self) -> int:
+        """Of hearts, as the server lists them."""
+        listed: bytes = await self.transport.admin.command("CLIENT", "LIST")
+        return listed.count(b"name=callboard-heartbeat")
+
+    async def is_disconnected(self) -> bool:
+        return await self.connections() == 0
+
     async def beats_again(self) -> None:
         """Waits until the lease was extended."""
         before = await self.lease_ends()
@@ -124,7 +132,7 @@ async def test_nothing_is_sent_before_the_worker_has_joined(server: ServerProces
     fixture = HeartbeatFixture(server.url)
     fixture.heartbeat.start()
     await eventually(lambda: fixture.beats >= 3)
-    assert fixture.heartbeat._connection is None
+    assert await fixture.is_disconnected()
     await fixture.close()
 
 
@@ -190,9 +198,10 @@ async def test_nothing_ends_the_thread(fixture: HeartbeatFixture, caplog: pytest
 
 async def test_it_stops(fixture: HeartbeatFixture) -> None:
     await fixture.beats_again()
+    assert await fixture.connections() == 1
     await asyncio.to_thread(fixture.heartbeat.stop)
     assert not [thread for thread in threading.enumerate() if thread.name == NAME]
-    assert fixture.heartbeat._connection is None
+    await eventually(fixture.is_disconnected)
     fixture.heartbeat.stop()
 
 

@@ -22,7 +22,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.client import keeper_process
 from callboard.broker.redis.client.endpoint import Endpoint
-from callboard.broker.redis.client.heartbeat import ATTEMPTS, HangPolicy, Keeper, Pulse, can_keep
+from callboard.broker.redis.client.heartbeat import ATTEMPTS, HangPolicy, Keeper, Pulse, can_keep, plan_of
 from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import Keys
@@ -44,6 +44,16 @@ def server() -> Iterator[ServerProcess]:
         yield started
 
 
+def keepers() -> list[psutil.Process]:
+    """The keepers that this process has started and that still run."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # also where it has ended and was not waited for
+            if keeper_process.__file__ in child.cmdline():
+                found.append(child)
+    return found
+
+
 class KeeperFixture:
     """A worker that has joined and is silent from then on."""
 
@@ -56,6 +66,7 @@ class KeeperFixture:
             beat_every=lease / 5,
             max_silence=max_silence,
         )
+        self._before = {one.pid for one in keepers()}
         self.transport = RedisTransport(url, settings)
         self.lane: WorkerLane = self.transport.lane()
         self.keeper = Keeper(
@@ -89,11 +100,14 @@ class KeeperFixture:
 
         await eventually(is_over)
 
+    def running(self) -> list[psutil.Process]:
+        """The keepers that were started since this was made."""
+        return [one for one in keepers() if one.pid not in self._before]
+
     @property
     def process(self) -> psutil.Process:
-        made = self.keeper._process
-        assert made is not None
-        return psutil.Process(made.pid)
+        (made,) = self.running()
+        return made
 
     async def close(self) -> None:
         self.keeper.close()
@@ -256,7 +270,7 @@ async def test_signals_for_all_do_not_end_it_and_closing_does(fixture: KeeperFix
     fixture.keeper.close()
     assert not process.is_running()
     fixture.keeper.tell(fixture.lane.worker)
-    assert fixture.keeper._process is None
+    assert fixture.running() == []
 
 
 async def test_one_that_was_killed_is_replaced_with_the_next_beat(
@@ -269,7 +283,7 @@ async def test_one_that_was_killed_is_replaced_with_the_next_beat(
 
     def is_replaced() -> bool:
         fixture.keeper.tell(worker)
-        return fixture.keeper._process is not None and fixture.keeper._process.pid != first.pid
+        return [one.pid for one in fixture.running()] not in ([], [first.pid])
 
     await eventually(is_replaced)
     await fixture.is_extended()
@@ -359,7 +373,7 @@ async def test_a_heartbeat_tells_it_of_each_beat_and_of_each_that_failed() -> No
         heartbeat = transport.heartbeat(lambda: Pulse(worker, 0, 0, 0), print, keeper)
         heartbeat.start()
         await eventually(lambda: keeper.told[:2] == ["", ""])
-        assert keeper._process is None, "there is no lease to keep"
+        assert fixture.running() == [], "there is no lease to keep"
         worker = await fixture.join()
         await eventually(lambda: keeper.told[-1] == worker)
         process = fixture.process
@@ -377,9 +391,10 @@ async def test_with_a_worker_process_it_starts_at_once_and_else_with_the_first_b
     for one in (fixture, eager):
         one.keeper.start()
         one.keeper.introduce(await one.join())
-    assert fixture.keeper._process is None
+    assert len(fixture.running()) == 1
     await eager.is_extended()
     fixture.keeper.tell(fixture.lane.worker)
+    assert len(fixture.running()) == 2
     await fixture.is_extended()
     await fixture.close()
     await eager.close()
@@ -396,10 +411,9 @@ class Inside:
         settings, endpoint = fixture.transport.settings, fixture.transport.endpoint
         with monkeypatch.context() as patch:
             patch.setattr("os.getpid", lambda: self.worker.pid)
-            outer = Keeper(endpoint, fixture.transport.keys, settings, HangPolicy(True, margin=0.0))
-        self.earliest = outer.board
-        plan = keeper_process.KeeperPlan(outer._plan.rstrip(b"\n"))
-        outer.close()
+            line = plan_of(endpoint, fixture.transport.keys, settings, HangPolicy(True, margin=0.0))
+        self.earliest = memoryview(bytearray(keeper_process.BOARD_SIZE)).cast("d")
+        plan = keeper_process.KeeperPlan(line.rstrip(b"\n"))
         self.keeper = keeper_process.KeeperLoop(plan, self.earliest)
         self.keeper.take(fixture.lane.worker.encode().hex().encode() + b"\n")
 
@@ -501,9 +515,8 @@ async def test_past_max_silence_nothing_is_extended(inside: Inside, fixture: Kee
 
 def test_the_plan_arrives_as_it_was_made() -> None:
     endpoint = Endpoint.parse("rediss://me:se%20cret@h:7/3?ssl_ca_certs=/tmp/c%20a&ssl_cert_reqs=none")
-    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(lease=6), HangPolicy(True, 2.0))
-    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
-    keeper.close()
+    line = plan_of(endpoint, Keys("n"), BrokerSettings(lease=6), HangPolicy(True, 2.0))
+    plan = keeper_process.KeeperPlan(line.rstrip(b"\n"))
     assert (plan.host, plan.port, plan.path, plan.tls, plan.check) == ("h", 7, "", True, False)
     assert (plan.ca_file, plan.parent, plan.workers) == ("/tmp/c a", os.getpid(), b"callboard:{n}:workers")
     assert (plan.lease, plan.patience, plan.quiet, plan.max_silence) == (6000, 2.0, 2.0, 60.0)
@@ -515,9 +528,8 @@ def test_the_plan_arrives_as_it_was_made() -> None:
 
 def test_so_do_those_who_know_where_the_server_is() -> None:
     endpoint = Endpoint.parse("redis+sentinel://me:pw@a,[::1]:7/my%20master?sentinel_password=se%20cret")
-    keeper = Keeper(endpoint, Keys("n"), BrokerSettings(), HangPolicy(True, 2.0))
-    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
-    keeper.close()
+    line = plan_of(endpoint, Keys("n"), BrokerSettings(), HangPolicy(True, 2.0))
+    plan = keeper_process.KeeperPlan(line.rstrip(b"\n"))
     assert plan.sentinels == [("a", 26379), ("::1", 7)]
     assert plan.said == 3
     assert b"se cret" in plan.asking
@@ -526,9 +538,8 @@ def test_so_do_those_who_know_where_the_server_is() -> None:
 
 
 def test_a_lease_of_two_beats_is_extended_before_it_ends() -> None:
-    keeper = Keeper(
+    line = plan_of(
         Endpoint.parse("redis://"), Keys("n"), BrokerSettings(lease=2, beat_every=1), HangPolicy(True, 2.0)
     )
-    plan = keeper_process.KeeperPlan(keeper._plan.rstrip(b"\n"))
-    keeper.close()
+    plan = keeper_process.KeeperPlan(line.rstrip(b"\n"))
     assert plan.quiet == 1.0

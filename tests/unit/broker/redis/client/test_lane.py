@@ -13,9 +13,10 @@ from callboard.broker.errors import CommandError, ConnectionLostError, FencedErr
 from callboard.broker.mailbox import ConsumedType, Pull, Rung
 from callboard.broker.outcome import Commit, DeadLetter, ErrorInfo
 from callboard.broker.redis.client.identity import own_name
-from callboard.broker.redis.client.lane import Done, WorkerLane, is_sendable
+from callboard.broker.redis.client.lane import WorkerLane
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
+from tests.helpers.commits import Done, is_sendable
 from tests.helpers.eventually import eventually
 from tests.helpers.lanes import entry
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport

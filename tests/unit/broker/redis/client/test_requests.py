@@ -13,8 +13,8 @@ from callboard.broker.errors import (
     DecodeError,
     UndeliverableError,
 )
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
+from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 

@@ -10,6 +10,7 @@ from callboard.broker import BrokerSettings
 from callboard.broker.errors import ConnectionLostError, ServerUnavailableError
 from callboard.broker.redis.client.connection import Link
 from callboard.broker.redis.client.run_reader import RunReader
+from callboard.broker.redis.client.wire import Beginning
 from callboard.broker.redis.keys import Keys
 
 
@@ -24,8 +25,10 @@ class Line:
         self.answers = list(answers)
         self.reconnects = 0
 
-    async def command(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
-        self.asked.append(name)
+    async def command(
+        self, *arguments: Any, timeout: float | None = None, beginning: Beginning | None = None
+    ) -> Any:
+        self.asked.append(str(arguments[0] if beginning is None else beginning.words[0]))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.errors import ConnectionLostError, LoginRefusedError, ServerUnavailableError
+from callboard.broker.errors import ConnectionLostError, ServerUnavailableError
 from callboard.broker.redis.client.endpoint import Address, Endpoint
 from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, check_role
 
@@ -78,7 +78,7 @@ def test_why_none_knows() -> None:
         elif sentinel.host == "b":
             found.failed(sentinel, ConnectionLostError(sentinel.shown, "refused"))
         else:
-            found.failed(sentinel, LoginRefusedError(sentinel.shown, "NOAUTH"))
+            found.failed(sentinel, ServerUnavailableError(sentinel.shown, "NOAUTH", "login"))
     with pytest.raises(ServerUnavailableError) as caught:
         found.primary()
     assert caught.value.url == "redis+sentinel://a:1,b:2,c:3/mymaster/0"

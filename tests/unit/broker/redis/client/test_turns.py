@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from callboard.broker.envelope import Delivery
 from callboard.broker.redis.client.endpoint import Argument
-from callboard.broker.redis.client.lane import Done, add_commits
+from callboard.broker.redis.client.lane import add_commits
+from tests.helpers.commits import Done
 from tests.helpers.lanes import entry
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.operations.agents import agent
 from callboard.broker.redis.operations.views import AgentView
+from tests.helpers.commits import Done
 from tests.unit.broker.redis.operations.test_hottest import beat
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 

@@ -7,9 +7,9 @@ import pytest
 
 from callboard.broker.codec import pack
 from callboard.broker.envelope import head_of
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations import deadletters
+from tests.helpers.commits import Done
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 
 __all__ = ["driver", "server_url", "transport"]

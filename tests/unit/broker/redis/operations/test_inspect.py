@@ -7,11 +7,11 @@ import pytest
 
 from callboard.broker.codec import pack
 from callboard.broker.errors import DecodeError
-from callboard.broker.redis.client.lane import Done
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations import entries as stream_entries, inspect
 from callboard.broker.redis.operations.entries import StreamEntry
 from callboard.broker.redis.operations.views import AgentTypeView, Overview, TopicView
+from tests.helpers.commits import Done
 from tests.unit.broker.redis.servers import WorkerDriver, driver, server_url, transport
 
 __all__ = ["driver", "server_url", "transport"]

@@ -6,12 +6,13 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from callboard.broker.errors import BrokerError, ServerNotFoundError
+from callboard.broker.errors import BrokerError, ServerNotFoundError, SettingsError
 from callboard.broker.redis import embedded as server_files, guard
 from callboard.broker.redis.embedded import EmbeddedServer, ServerStartError, answers
 
@@ -97,17 +98,20 @@ class TestSocketPath:
         directory = Path("/", "ü" * 60)
         assert server_files.socket_path(directory).parent != directory
 
-    def test_somebody_elses_folder_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-        folder = tmp_path / f"callboard-{os.getuid()}"
-        folder.mkdir()
-        folder.chmod(0o755)
-        with pytest.raises(server_files.UnsafeDirectoryError, match="delete it"):
-            server_files._private_folder(folder)
-        link = tmp_path / "link"
-        link.symlink_to(folder)
-        with pytest.raises(server_files.UnsafeDirectoryError):
-            server_files._private_folder(link)
+    def test_somebody_elses_folder_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        too_long = Path("/", "x" * 120)
+        with tempfile.TemporaryDirectory(dir="/tmp") as short:
+            monkeypatch.setattr("tempfile.gettempdir", lambda: short)
+            folder = server_files.socket_path(too_long).parent
+            assert folder.parent == Path(short)
+            folder.chmod(0o755)
+            with pytest.raises(SettingsError, match="delete it"):
+                server_files.socket_path(too_long)
+            private = folder.rename(Path(short, "private"))
+            private.chmod(0o700)
+            folder.symlink_to(private)
+            with pytest.raises(SettingsError, match="only you can enter"):
+                server_files.socket_path(too_long)
 
 
 class TestConfig:
@@ -117,8 +121,9 @@ class TestConfig:
         assert f'unixsocket "{tmp_path}/r.sock"' in lines
         assert "unixsocketperm 700" in lines
 
-    def test_odd_paths_are_quoted(self) -> None:
-        assert server_files._quoted(Path('/a b/"c"\\d\n')) == '"/a b/\\"c\\"\\\\d\\n"'
+    def test_odd_paths_are_quoted(self, tmp_path: Path) -> None:
+        text = server_files.write_config(tmp_path, Path('/a b/"c"\\d\n')).read_text()
+        assert 'unixsocket "/a b/\\"c\\"\\\\d\\n"' in text.splitlines()
 
 
 class TestLog:
@@ -176,9 +181,10 @@ class TestProcesses:
             assert started is not None
             assert guard.terminate({"pid": str(process.pid), "started": started}, grace=0.2)
 
-    def test_the_other_way_to_learn_the_start(self) -> None:
+    def test_the_other_way_to_learn_the_start(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """macOS has no /proc; `ps` is there on both."""
-        assert guard._started_from_ps(os.getpid()) == guard._started_from_ps(os.getpid()) is not None
+        monkeypatch.setattr("sys.platform", "darwin")
+        assert guard.started_at(os.getpid()) == guard.started_at(os.getpid()) is not None
 
 
 class TestLocks:
@@ -212,7 +218,7 @@ def test_nobody_answers_where_nobody_is(tmp_path: Path) -> None:
 
 
 def test_errors_belong_to_the_brokers_tree() -> None:
-    for kind in (ServerStartError, ServerNotFoundError, server_files.UnsafeDirectoryError):
+    for kind in (ServerStartError, ServerNotFoundError):
         assert issubclass(kind, BrokerError)
 
 

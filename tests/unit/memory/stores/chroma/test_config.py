@@ -14,7 +14,7 @@ from callboard.memory import (
     PersistentChromaDBVectorMemoryConfig,
 )
 from callboard.memory.chroma_config import collection_of
-from callboard.memory.errors import MemorySettingError
+from callboard.memory.errors import MemoryValueError
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from callboard.memory.errors import MemorySettingError
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], name: str) -> None:
-    with pytest.raises(MemorySettingError, match=f"^{name}=.* can't work: it must be "):
+    with pytest.raises(MemoryValueError, match=f"^{name}=.* can't work: it must be "):
         PersistentChromaDBVectorMemoryConfig(**settings)
 
 
@@ -74,7 +74,7 @@ def test_a_server_by_url(url: str, place: tuple[str, int, bool]) -> None:
     "url", ["", "chroma:8000", "redis://chroma", "http://", "http://a:b", "http://a/v2", "http://u:secret@a"]
 )
 def test_other_urls_are_refused(url: str) -> None:
-    with pytest.raises(MemorySettingError, match="http:// or https:// with a host") as caught:
+    with pytest.raises(MemoryValueError, match="http:// or https:// with a host") as caught:
         HttpChromaDBVectorMemoryConfig.from_url(url)
     assert "secret" not in str(caught.value)
 

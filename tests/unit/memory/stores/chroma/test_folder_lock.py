@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from callboard.memory.chroma_collection import StoreLock
-from callboard.memory.errors import StoreLockedError
+from callboard.memory.errors import MemoryFailedError
 
 TAKE = """
 import sys
 from pathlib import Path
-from callboard.memory.errors import StoreLockedError
+from callboard.memory.errors import MemoryFailedError
 from callboard.memory.chroma_collection import StoreLock
 try:
     lock = StoreLock(Path(sys.argv[1]), float(sys.argv[2]))
-except StoreLockedError as error:
+except MemoryFailedError as error:
     print(error)
 else:
     print("taken", flush=True)
@@ -61,7 +61,7 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
     with other(tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "taken\n"
-        with pytest.raises(StoreLockedError, match=f"process {process.pid} has the memory"):
+        with pytest.raises(MemoryFailedError, match=f"process {process.pid} has the memory"):
             StoreLock(tmp_path)
         process.kill()
         process.wait()

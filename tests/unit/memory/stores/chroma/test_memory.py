@@ -27,13 +27,9 @@ from callboard.memory import (
 )
 from callboard.memory.contexts import UnboundedChatCompletionContext
 from callboard.memory.errors import (
-    ContentKindError,
-    EmbeddingMismatchError,
-    FilterError,
-    MemorySettingError,
-    StoreClosedError,
-    StoreFullError,
-    StoreLockedError,
+    MemoryFailedError,
+    MemoryUnusableError,
+    MemoryValueError,
     StoreUnavailableError,
 )
 from callboard.memory.llm_messages import UserMessage
@@ -117,7 +113,7 @@ async def test_filters(memory: ChromaDBVectorMemory, where: dict[str, Any], ids:
 async def test_filters_that_are_not_understood(memory: ChromaDBVectorMemory, where: dict[str, Any]) -> None:
     await memory.add_many(ANIMALS)
 
-    with pytest.raises(FilterError, match="the filter can't be used"):
+    with pytest.raises(MemoryValueError, match="the filter can't be used"):
         await memory.query("animal", where=where)
 
 
@@ -195,7 +191,7 @@ async def test_json_and_markdown_are_remembered(memory: ChromaDBVectorMemory) ->
 
 
 async def test_bytes_are_refused(memory: ChromaDBVectorMemory) -> None:
-    with pytest.raises(ContentKindError):
+    with pytest.raises(MemoryValueError):
         await memory.add(MemoryContent(content=b"x", mime_type=MemoryMimeType.BINARY))
 
 
@@ -226,15 +222,15 @@ async def test_vectors_of_another_model_are_refused(tmp_path: Path) -> None:
     await memory.add(text("a"))
 
     sentence = r"was made with hashing-256 \(256 numbers\) and this process uses hashing-128 \(128 numbers\)"
-    with pytest.raises(EmbeddingMismatchError, match=sentence):
+    with pytest.raises(MemoryUnusableError, match=sentence):
         await other.add(text("b"))
-    with pytest.raises(EmbeddingMismatchError, match="use that model, another collection, or clear this one"):
+    with pytest.raises(MemoryUnusableError, match="use that model, another collection, or clear this one"):
         await other.query("b")
     await other.clear()
     await other.add(text("b"))
 
     assert texts((await other.query("b")).results) == ["b"]
-    with pytest.raises(EmbeddingMismatchError):
+    with pytest.raises(MemoryUnusableError):
         await memory.add(text("c"))
     await memory.close()
     await other.close()
@@ -294,7 +290,7 @@ async def test_a_closed_memory_says_so(memory: ChromaDBVectorMemory) -> None:
     await memory.close()
     await memory.close()
 
-    with pytest.raises(StoreClosedError, match="is closed: make another one"):
+    with pytest.raises(MemoryFailedError, match="is closed: make another one"):
         await memory.query("a")
 
 
@@ -320,7 +316,7 @@ async def test_a_second_process_is_refused(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert done.stdout.startswith(f"{StoreLockedError.__name__} process ")
+    assert done.stdout.startswith(f"{MemoryFailedError.__name__} process ")
     await memory.close()
 
 
@@ -350,7 +346,7 @@ async def test_a_cancelled_token_ends_the_wait(memory: ChromaDBVectorMemory) -> 
 async def test_unknown_arguments_are_refused(memory: ChromaDBVectorMemory) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'n_results'"):
         await memory.query("a", n_results=3)
-    with pytest.raises(MemorySettingError, match="k=0"):
+    with pytest.raises(MemoryValueError, match="k=0"):
         await memory.query("a", k=0)
 
 
@@ -401,7 +397,7 @@ async def test_nothing_is_written_to_a_disk_that_is_nearly_full(tmp_path: Path) 
     await memory.close()
     full = ChromaDBVectorMemory(replace(config, min_free=2**60), HashingEmbedder())  # type: ignore[call-arg]
     with pytest.raises(
-        StoreFullError, match=r"nothing is written below .* \(min_free\): make room on it"
+        StoreUnavailableError, match=r"nothing is written below .* \(min_free\): make room on it"
     ) as failed:
         await full.add(text("too late"))
     assert failed.value.is_outage, "changes wait for room"

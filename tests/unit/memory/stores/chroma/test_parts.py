@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.memory import ChromaDBVectorMemory, InMemoryChromaDBVectorMemoryConfig
-from callboard.memory.errors import MetadataError
+from callboard.memory.errors import MemoryValueError
 from callboard.memory.stores import PART_MARK
 from tests.unit.memory.contents import ShortSighted, text, texts
 
@@ -84,7 +84,7 @@ async def test_a_long_query_is_looked_up_by_its_parts(memory: ChromaDBVectorMemo
 
 
 async def test_an_id_can_not_be_that_of_a_part(memory: ChromaDBVectorMemory) -> None:
-    with pytest.raises(MetadataError, match="'id' can't be stored"):
+    with pytest.raises(MemoryValueError, match="'id' can't be stored"):
         await memory.add(text("x", id=f"a{PART_MARK}2"))
 
 

@@ -1,4 +1,4 @@
-"""Conditions of handoffs: texts and expressions with context variables in them."""
+"""Conditions of handoffs: expressions with context variables in them, and texts."""
 
 from __future__ import annotations
 
@@ -7,48 +7,13 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from unicodedata import normalize
 
-from .context_variables import ContextVariables
-from .errors import ExpressionError, ExpressionSyntaxError, MissingVariableError
-from .messages import Message
-
-PLACES: Final = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-WITH_BRACES: Final = re.compile(rf"\{{\{{|\}}\}}|{PLACES.pattern}")
-
-
-@dataclass(frozen=True)
-class ContextStr:
-    """A text with variables in braces, such as ``"The customer is {name}."``.
-
-    Args:
-        template: The text. A variable may have a format behind a colon: ``{price:.2f}``. As in AG2 ``{{`` and ``}}`` are
-            braces; where there is no ``{{``, ``}}`` is what it is, as in JSON.
-    """
-
-    template: str
-
-    def format(self, context_variables: Mapping[str, Any]) -> str:
-        """The text with the values. A variable that is not there, or does not fit its format, stays in its braces."""
-        places = WITH_BRACES if "{{" in self.template else PLACES
-        return places.sub(lambda place: _filled(place, context_variables), self.template)
-
-    def __str__(self) -> str:
-        return f"ContextStr, unformatted: {self.template}"
-
-
-def _filled(place: re.Match[str], values: Mapping[str, Any]) -> str:
-    name, how = place[1], place[2] or ""
-    if name is None:
-        return place[0][0]
-    if name not in values:
-        return place[0]
-    try:
-        return format(values[name], how)
-    except (TypeError, ValueError, ArithmeticError):  # one that is too large for its format
-        return place[0]
-
+from callboard.groupchat.context_variables import ContextStr, ContextVariables
+from callboard.groupchat.conversable import ConversableAgent
+from callboard.groupchat.errors import GroupChatError
+from callboard.groupchat.messages import Message
 
 PIECES: Final = re.compile(
     r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\$\{(?P<name>[^}]*)\}|(?P<sign>!(?!=)|&{1,2}|\|{1,2})"""
@@ -80,6 +45,21 @@ COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 }
 
 
+class ExpressionError(GroupChatError, ValueError, KeyError, SyntaxError):
+    """An expression can't be, or can't be evaluated.
+
+    As in Python it is a SyntaxError where it can't be read, a KeyError where a variable is not there, and a ValueError where
+    something in it is not allowed, or its values can't be compared.
+    """
+
+    template = "The expression {expression!r} {problem}."
+
+    expression: str
+    problem: str
+
+    __str__ = GroupChatError.__str__  # KeyError's would show it in quotes
+
+
 @dataclass(frozen=True)
 class ContextExpression:
     """A condition on context variables, such as ``"${logged_in} and len(${orders}) > 0"``.
@@ -92,8 +72,8 @@ class ContextExpression:
         expression: The text.
 
     Raises:
-        ExpressionSyntaxError: It can't be read (a SyntaxError).
-        ExpressionError: It has something that is not on the list, such as arithmetic or another function (a ValueError).
+        ExpressionError: It can't be read (a SyntaxError), or has something that is not on the list, such as arithmetic or
+            another function (a ValueError).
     """
 
     expression: str
@@ -109,7 +89,8 @@ class ContextExpression:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ExpressionSyntaxError(self.expression, str(error) or "it is nested too deep") from error
+            problem = str(error) or "it is nested too deep"
+            raise ExpressionError(self.expression, f"can't be read: {problem}") from error
         self._check(tree)
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_names", tuple(names))
@@ -128,18 +109,21 @@ class ContextExpression:
             context_variables: The variables.
 
         Raises:
-            MissingVariableError: One of its variables is not there (a KeyError).
-            ExpressionError: Values can't be compared, such as a text with a number, or raise an error (a ValueError).
+            ExpressionError: One of its variables is not there (a KeyError), or values can't be compared, such as a text with
+                a number, or raise an error (a ValueError).
         """
         values = {}
         for number, name in enumerate(self._names):
             if name not in context_variables:
-                raise MissingVariableError(name, self.expression)
+                raise ExpressionError(
+                    self.expression, f"can't be evaluated: there is no context variable {name!r}"
+                )
             values[f"{PLACE}{number}"] = context_variables[name]
         try:
             return bool(_value(self._tree, values))
         except Exception as error:  # values are of any class, and say what they like
-            raise ExpressionError(self.expression, str(error) or type(error).__name__) from error
+            problem = str(error) or type(error).__name__
+            raise ExpressionError(self.expression, f"can't be evaluated: {problem}") from error
 
     def _check(self, node: ast.AST, depth: int = 0) -> None:
         if depth > DEEPEST:
@@ -163,7 +147,7 @@ class ContextExpression:
             self._check(part, depth + 1)
 
     def _refused(self, reason: str) -> ExpressionError:
-        return ExpressionError(self.expression, reason)
+        return ExpressionError(self.expression, f"can't be: {reason}")
 
 
 def _as_python(piece: re.Match[str], names: list[str]) -> str:
@@ -177,7 +161,7 @@ def _as_python(piece: re.Match[str], names: list[str]) -> str:
 
 
 def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """What a checked part is worth."""
+    """The value of a checked part."""
     match node:
         case ast.Constant(value=value):
             return value
@@ -210,25 +194,11 @@ def _compared(node: ast.Compare, values: Mapping[str, Any]) -> bool:
 
 
 def _length(value: Any) -> int:
-    """What has no length has none: 0, as in AG2."""
+    """The length; 0 for a value that has none, as in AG2."""
     try:
         return len(value)
     except TypeError:
         return 0
-
-
-class Knowing(Protocol):
-    """Who a condition is about: an agent, with its name and the context variables of the chat."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def context_variables(self) -> ContextVariables:
-        """What the agents of the chat share."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -239,32 +209,36 @@ class Known:
     context_variables: ContextVariables
 
 
+Knowing: TypeAlias = ConversableAgent | Known
+"""Whom a condition is about."""
+
+
 @runtime_checkable
 class LLMCondition(Protocol):
-    """Tells a model when it is to hand over."""
+    """A condition in words: it tells a model when it is to hand over."""
 
     def get_prompt(self, agent: Knowing, messages: Sequence[Message]) -> str:
-        """What the model is told."""
+        """The text for the model."""
         ...
 
 
 @runtime_checkable
 class ContextCondition(Protocol):
-    """Says by the context variables whether somebody is handed over to."""
+    """A condition on the context variables: whether the agent hands over."""
 
     def evaluate(self, context_variables: ContextVariables) -> bool:
         """Whether it is met.
 
         Raises:
-            MissingVariableError: A variable is not there (a KeyError). In a chat the condition is not met then.
-            ExpressionError: Values can't be compared (a ValueError). The same.
+            ExpressionError: A variable is not there (a KeyError), or values can't be compared (a ValueError). In a chat the
+                condition is not met then.
         """
         ...
 
 
 @runtime_checkable
 class AvailableCondition(Protocol):
-    """Says whether a handoff is there at all. It is asked at every turn."""
+    """A condition of whether a handoff is there at all, asked at every turn."""
 
     def is_available(self, agent: Knowing, messages: Sequence[Message]) -> bool:
         """Whether it is."""
@@ -303,7 +277,7 @@ class ContextStrLLMCondition:
 
 @dataclass(frozen=True)
 class StringContextCondition:
-    """Is met when a variable is true.
+    """A condition that is met when a variable is true.
 
     Args:
         variable_name: Its name; without the variable it is not met.
@@ -318,7 +292,7 @@ class StringContextCondition:
 
 @dataclass(frozen=True)
 class ExpressionContextCondition:
-    """Is met when an expression is true.
+    """A condition that is met when an expression is true.
 
     Args:
         expression: The expression.

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from callboard.groupchat import (
-    ContextExpression,
-    ContextStr,
-    ExpressionError,
-    ExpressionSyntaxError,
-    MissingVariableError,
-)
+from callboard.ag2 import ContextExpression, ExpressionError
+from callboard.groupchat import ContextStr
 
 VARIABLES: dict[str, Any] = {
     "yes": True,
@@ -111,13 +106,13 @@ def test_what_is_not_allowed_in_one(expression: str) -> None:
 def test_what_can_not_be_read(expression: str) -> None:
     with pytest.raises(SyntaxError, match="can't be read") as caught:
         ContextExpression(expression)
-    assert isinstance(caught.value, ExpressionSyntaxError)
+    assert isinstance(caught.value, ExpressionError)
 
 
 def test_a_variable_that_is_not_there() -> None:
     with pytest.raises(KeyError, match="no context variable 'gone'") as caught:
         ContextExpression("${yes} or ${gone}").evaluate(VARIABLES)
-    assert isinstance(caught.value, MissingVariableError)
+    assert isinstance(caught.value, ExpressionError)
 
 
 def test_values_that_can_not_be_compared() -> None:

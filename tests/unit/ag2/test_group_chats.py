@@ -15,7 +15,7 @@ from callboard.ag2 import (
     a_run_group_chat,
     run_group_chat,
 )
-from callboard.groupchat import ContextVariables, ConversableAgent, HandoffError
+from callboard.groupchat import ContextVariables, ConversableAgent, GroupChatDeclarationError
 from callboard.runs import RunDeclarationError, is_async_input_request
 from callboard.teams import TeamRunError
 from tests.helpers.patterns import an_agent, call
@@ -77,7 +77,7 @@ async def test_what_is_refused() -> None:
         await a_run_group_chat(a_pattern(), "hi", message="hi")
     with pytest.raises(RunDeclarationError, match="there is none"):
         await a_run_group_chat(a_pattern(), [])
-    with pytest.raises(HandoffError, match="user_agent"):
+    with pytest.raises(GroupChatDeclarationError, match="user_agent"):
         await a_run_group_chat(a_pattern(group_after_work=RevertToUserTarget()), "hi")
 
 

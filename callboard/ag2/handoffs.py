@@ -8,24 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
-from .conditions import AvailableCondition, ContextCondition, Knowing, LLMCondition
-from .context_variables import ContextVariables
-from .errors import ExpressionError, HandoffError, MissingVariableError
-from .events import ConditionNotMetEvent, IOStream
-from .messages import Message
+from callboard.groupchat.context_variables import ContextVariables
+from callboard.groupchat.errors import GroupChatDeclarationError
+from callboard.groupchat.events import ChatEvent, IOStream
+from callboard.groupchat.messages import Message
+from callboard.groupchat.replies import GroupPart
 
-__all__ = []
-
+from .conditions import AvailableCondition, ContextCondition, ExpressionError, Knowing, LLMCondition
 
 KIND = "kind"
 
 
 @dataclass(frozen=True)
 class SpeakerSelectionResult:
-    """What a target comes to.
+    """The meaning of a target.
 
     Attributes:
-        terminate: Whether nobody is next: the chat is over.
+        terminate: Whether no agent is next: the chat is over.
         agent_name: Who is next.
         speaker_selection_method: How it is chosen who is: "auto" or "manual".
         prompt: What the model that chooses is told last; None: as usual.
@@ -66,7 +65,7 @@ class TransitionTarget(ABC):
         """Who is next.
 
         Raises:
-            HandoffError: Nobody can be (a ValueError).
+            GroupChatDeclarationError: No agent can be (a ValueError).
         """
         ...
 
@@ -91,7 +90,7 @@ class TransitionTarget(ABC):
         """As plain data.
 
         Raises:
-            HandoffError: It can't be (a ValueError).
+            GroupChatDeclarationError: It can't be (a ValueError).
         """
         return {KIND: self.kind}
 
@@ -99,9 +98,9 @@ class TransitionTarget(ABC):
         return f"Transfer to {self.display_name()}"
 
 
-def not_by_itself(target: TransitionTarget) -> HandoffError:
+def not_by_itself(target: TransitionTarget) -> GroupChatDeclarationError:
     """A target that is for conditions of agents was given elsewhere."""
-    return HandoffError(
+    return GroupChatDeclarationError(
         f"{type(target).__name__} is for the handoffs of an agent, which returns to it: give it to an OnCondition, an "
         "OnContextCondition or set_after_work of that agent."
     )
@@ -118,7 +117,7 @@ class OnCondition:
         llm_function_name: Name of the tool; None: ``transfer_to_<target>_<number>``.
 
     Raises:
-        HandoffError: The target or a condition is none (a TypeError and a ValueError).
+        GroupChatDeclarationError: The target or a condition is none (a TypeError and a ValueError).
     """
 
     target: TransitionTarget
@@ -129,7 +128,7 @@ class OnCondition:
     def __post_init__(self) -> None:
         check_target(self.target)
         if not isinstance(self.condition, LLMCondition):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 "The condition of an OnCondition tells a model when: StringLLMCondition('...')."
             )
         _check_available(self.available)
@@ -145,7 +144,7 @@ class OnContextCondition:
         available: Whether it is looked at; None: always.
 
     Raises:
-        HandoffError: The target or a condition is none (a TypeError and a ValueError).
+        GroupChatDeclarationError: The target or a condition is none (a TypeError and a ValueError).
     """
 
     target: TransitionTarget
@@ -155,7 +154,7 @@ class OnContextCondition:
     def __post_init__(self) -> None:
         check_target(self.target)
         if self.condition is not None and not isinstance(self.condition, ContextCondition):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 "The condition of an OnContextCondition looks at variables: StringContextCondition('...') or "
                 "ExpressionContextCondition(ContextExpression('...'))."
             )
@@ -164,7 +163,7 @@ class OnContextCondition:
 
 def _check_available(available: object) -> None:
     if available is not None and not isinstance(available, AvailableCondition):
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             "What is available is said by a condition: StringAvailableCondition('...') or "
             "ExpressionAvailableCondition(ContextExpression('...'))."
         )
@@ -174,20 +173,20 @@ def check_target(target: object) -> None:
     """Refuse what is no target.
 
     Raises:
-        HandoffError: It is none (a TypeError and a ValueError).
+        GroupChatDeclarationError: It is none (a TypeError and a ValueError).
     """
     if not isinstance(target, TransitionTarget):
-        raise HandoffError(f"A {type(target).__name__} is no target: write AgentTarget(agent).")
+        raise GroupChatDeclarationError(f"A {type(target).__name__} is no target: write AgentTarget(agent).")
 
 
 def check_variables(variables: object) -> None:
     """Refuse what are no context variables that change; None: none do.
 
     Raises:
-        HandoffError: They are none (a TypeError and a ValueError).
+        GroupChatDeclarationError: They are none (a TypeError and a ValueError).
     """
     if variables is not None and not isinstance(variables, Mapping):
-        raise HandoffError(
+        raise GroupChatDeclarationError(
             f"A {type(variables).__name__} can't change variables: write ContextVariables({{'name': value}})."
         )
 
@@ -196,7 +195,7 @@ T = TypeVar("T")
 
 
 class Handoffs:
-    """What an agent of a pattern hands over by. Methods return it, so that they can be written one after the other.
+    """Conditions by which an agent of a pattern hands over. Methods return it, so that calls can be chained.
 
     Attributes:
         llm_conditions: By its model's decision.
@@ -227,7 +226,7 @@ class Handoffs:
         """Hand over by context variables.
 
         Raises:
-            HandoffError: One is no OnContextCondition (a TypeError and a ValueError).
+            GroupChatDeclarationError: One is no OnContextCondition (a TypeError and a ValueError).
         """
         self.context_conditions.extend(_checked(conditions, OnContextCondition))
         return self
@@ -240,16 +239,16 @@ class Handoffs:
         """Hand over by the model's decision.
 
         Raises:
-            HandoffError: One is no OnCondition (a TypeError and a ValueError).
+            GroupChatDeclarationError: One is no OnCondition (a TypeError and a ValueError).
         """
         self.llm_conditions.extend(_checked(conditions, OnCondition))
         return self
 
     def set_after_work(self, target: TransitionTarget) -> Handoffs:
-        """Who is next when the agent has spoken and hands over to nobody; it takes the place of all that were set before.
+        """Who is next when the agent has spoken and does not hand over; it takes the place of all that were set before.
 
         Raises:
-            HandoffError: It is no target (a TypeError and a ValueError).
+            GroupChatDeclarationError: It is no target (a TypeError and a ValueError).
         """
         check_target(target)
         self.after_works = [OnContextCondition(target)]
@@ -267,10 +266,11 @@ class Handoffs:
         """Several more.
 
         Raises:
-            HandoffError: One is no OnContextCondition, or several have no condition (a TypeError and a ValueError).
+            GroupChatDeclarationError: One is no OnContextCondition, or several have no condition (a TypeError and a
+                ValueError).
         """
         if sum(one.condition is None for one in _checked(conditions, OnContextCondition)) > 1:
-            raise HandoffError(
+            raise GroupChatDeclarationError(
                 "Only one after-work condition can be without a condition: it is what else happens."
             )
         for condition in conditions:
@@ -285,7 +285,7 @@ class Handoffs:
         """Conditions of either kind.
 
         Raises:
-            HandoffError: One is no condition (a TypeError and a ValueError).
+            GroupChatDeclarationError: One is no condition (a TypeError and a ValueError).
         """
         for condition in conditions:
             if isinstance(condition, OnCondition):
@@ -295,7 +295,7 @@ class Handoffs:
         return self
 
     def clear(self) -> Handoffs:
-        """Hand over to nobody."""
+        """Hand over no more."""
         self.context_conditions.clear()
         self.llm_conditions.clear()
         self.after_works.clear()
@@ -305,7 +305,9 @@ class Handoffs:
 def _checked(conditions: Sequence[Any], kind: type[T]) -> Sequence[T]:
     for condition in conditions:
         if not isinstance(condition, kind):
-            raise HandoffError(f"A {type(condition).__name__} was given, where {kind.__name__} is needed.")
+            raise GroupChatDeclarationError(
+                f"A {type(condition).__name__} was given, where {kind.__name__} is needed."
+            )
     return conditions
 
 
@@ -319,7 +321,27 @@ NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "r
 
 
 @dataclass(frozen=True)
-class HandoffPart:
+class ConditionNotMetEvent(ChatEvent):
+    """A condition is not met, because its context variables are not there or can't be compared. In AG2 the run ends then.
+
+    Attributes:
+        agent: Who would have handed over.
+        reason: What is wrong.
+    """
+
+    type: ClassVar[str] = "condition_not_met"
+
+    agent: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The reason."""
+        return f"{self.agent} does not hand over: {self.reason}"
+
+
+@dataclass(frozen=True)
+class HandoffPart(GroupPart):
     """An agent's part; it never changes.
 
     Attributes:
@@ -353,7 +375,7 @@ class HandoffPart:
         ]
 
     def hand_over(self, agent: Knowing, messages: Sequence[Message]) -> Message | None:
-        """What the agent says instead of an answer, because of the context variables; None: it answers."""
+        """The message instead of an answer, because of the context variables; None: the agent answers."""
         for one in self.context_conditions:
             if is_met(one, agent, messages):
                 text = HANDING_OVER.format(name=one.target.display_name())
@@ -368,7 +390,7 @@ def is_available(one: OnCondition | OnContextCondition, agent: Knowing, messages
 
 
 def is_met(one: OnContextCondition, agent: Knowing, messages: Sequence[Message]) -> bool:
-    """Whether somebody is handed over to now."""
+    """Whether a condition hands over now."""
     condition = one.condition
     if not is_available(one, agent, messages):
         return False
@@ -376,13 +398,13 @@ def is_met(one: OnContextCondition, agent: Knowing, messages: Sequence[Message])
 
 
 def _said(condition: Callable[[], bool], agent: Knowing) -> bool:
-    """What a condition says; one whose variables are not there, or can't be compared, is not met, and an event says so.
+    """The value of a condition; one whose variables are not there, or can't be compared, is not met, and an event says so.
 
     In AG2 that ends the run.
     """
     try:
         return bool(condition())
-    except (MissingVariableError, ExpressionError) as error:
+    except ExpressionError as error:
         log.warning("a condition of the agent %s is not met: %s", agent.name, type(error).__name__)
         IOStream.get_default().send(ConditionNotMetEvent(agent.name, str(error)))
         return False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,10 @@ from callboard.ag2 import (
     AgentTarget,
     AskUserTarget,
     AutoPattern,
+    ContextExpression,
+    ContextStrLLMCondition,
     DefaultPattern,
+    ExpressionContextCondition,
     FunctionTarget,
     FunctionTargetMessage,
     FunctionTargetResult,
@@ -23,6 +28,8 @@ from callboard.ag2 import (
     GroupManagerTarget,
     ManualPattern,
     NestedChatTarget,
+    OnCondition,
+    OnContextCondition,
     Pattern,
     RandomAgentTarget,
     RandomPattern,
@@ -30,26 +37,20 @@ from callboard.ag2 import (
     RevertToUserTarget,
     RoundRobinPattern,
     StayTarget,
+    StringAvailableCondition,
+    StringContextCondition,
+    StringLLMCondition,
     TerminateTarget,
+    TransitionTarget,
     a_initiate_group_chat,
     initiate_group_chat,
 )
 from callboard.groupchat import (
-    ContextExpression,
     ContextStr,
-    ContextStrLLMCondition,
     ContextVariables,
     ConversableAgent,
-    ExpressionContextCondition,
-    HandoffError,
+    GroupChatDeclarationError,
     IOStream,
-    OnCondition,
-    OnContextCondition,
-    SpeakerSelectionError,
-    StringAvailableCondition,
-    StringContextCondition,
-    StringLLMCondition,
-    TransitionTarget,
     UpdateSystemMessage,
 )
 from callboard.memory.llm_messages import FunctionCall
@@ -260,7 +261,7 @@ async def test_nobody_calls_what_others_were_given() -> None:
 
 async def test_one_agent_knows_a_function_and_another_one_executes_it() -> None:
     a, b = an_agent("a", call("pay"), "end"), an_agent("b")
-    a.llm_tools.append({"name": "pay", "description": "Pays.", "parameters": {}})
+    a.functions.offered.append({"name": "pay", "description": "Pays.", "parameters": {}})
     b.register_function({"pay": lambda: "paid"})
     result, _ = await chatted(DefaultPattern(a, [a, b]))
     assert result.chat_history[2]["content"] == "paid"
@@ -350,7 +351,7 @@ async def test_what_a_function_can_not_decide(result: Any) -> None:
         return result
 
     a.handoffs.set_after_work(FunctionTarget(decides))
-    with pytest.raises(HandoffError):
+    with pytest.raises(GroupChatDeclarationError):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -542,7 +543,7 @@ async def test_an_earlier_chat_goes_on_as_a_team_with_its_variables() -> None:
 async def test_agents_are_in_one_chat_at_a_time() -> None:
     async def act(context_variables: ContextVariables) -> str:
         """Acts."""
-        with pytest.raises(HandoffError, match="'a' is in a group chat that is under way"):
+        with pytest.raises(GroupChatDeclarationError, match="'a' is in a group chat that is under way"):
             await chatted(DefaultPattern(a, [a]))
         DefaultPattern(a, [a, b], context_variables=ContextVariables()).team()
         context_variables["ready"] = True
@@ -557,7 +558,7 @@ async def test_agents_are_in_one_chat_at_a_time() -> None:
 
 async def test_a_chat_that_could_not_begin_does_not_keep_its_agents() -> None:
     a = an_agent("a", "done")
-    with pytest.raises(HandoffError, match="not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="not in the group"):
         await chatted(DefaultPattern(a, [a]), [{"content": "hi", "name": "x"}])
     assert (await chatted(DefaultPattern(a, [a])))[0].summary == "done"
 
@@ -584,7 +585,7 @@ async def test_tools_that_hand_over_have_names_that_apis_take() -> None:
 async def test_what_a_function_tells_somebody_from_outside() -> None:
     told = [FunctionTargetMessage("psst", an_agent("x"))]
     a = handing(FunctionTarget(lambda said, variables: FunctionTargetResult(told, target=TerminateTarget())))
-    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="'x' is not in the group"):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -636,7 +637,7 @@ async def test_targets_that_are_not_there(make: Callable[[], ConversableAgent], 
 async def test_patterns_that_can_not_be(options: dict[str, Any], messages: Any, reason: str) -> None:
     a = an_agent("a")
     pattern = DefaultPattern(**{"initial_agent": a, "agents": [a], **options})
-    with pytest.raises(HandoffError, match=reason):
+    with pytest.raises(GroupChatDeclarationError, match=reason):
         await chatted(pattern, messages)
 
 
@@ -659,19 +660,19 @@ def named(name: str) -> FunctionTarget:
 async def test_two_of_one_name(conditions: list[OnCondition], reason: str) -> None:
     a = an_agent("a", functions=returns("x"))
     a.handoffs.add_llm_conditions(conditions)
-    with pytest.raises(HandoffError, match=reason):
+    with pytest.raises(GroupChatDeclarationError, match=reason):
         await chatted(DefaultPattern(a, [a]))
 
 
 async def test_auto_without_any_model() -> None:
     a = an_agent("a")
-    with pytest.raises(HandoffError, match="needs a model"):
+    with pytest.raises(GroupChatDeclarationError, match="needs a model"):
         await chatted(AutoPattern(a, [a]))
 
 
 async def test_a_function_that_names_somebody_from_outside() -> None:
     a = an_agent("a", call("act"), functions=returns(AgentNameTarget("x")))
-    with pytest.raises(SpeakerSelectionError, match="'x' is not in the group"):
+    with pytest.raises(GroupChatDeclarationError, match="'x' is not in the group"):
         await chatted(DefaultPattern(a, [a]))
 
 
@@ -705,7 +706,7 @@ async def test_a_function_that_names_somebody_from_outside() -> None:
     ],
 )
 def test_what_is_of_the_wrong_kind(wrong: Callable[[Any], Any]) -> None:
-    with pytest.raises(HandoffError) as caught:
+    with pytest.raises(GroupChatDeclarationError) as caught:
         wrong(an_agent("a"))
     assert issubclass(caught.type, TypeError)
     assert issubclass(caught.type, ValueError)
@@ -739,3 +740,13 @@ async def test_a_default_stream_is_not_needed() -> None:
     with IOStream.set_default(shown := Scripted()):
         await a_initiate_group_chat(DefaultPattern(a, [a]), "hi")
     assert "termination" in shown.kinds
+
+
+def test_agents_load_patterns_when_handoffs_are_asked_for() -> None:
+    code = (
+        "import sys; from callboard.groupchat import ConversableAgent as Agent, GroupChatManager; agent = Agent('a');"
+        "print('callboard.ag2' in sys.modules); agent.handoffs.clear();"
+        "from callboard import ag2; print(ag2.ConversableAgent is Agent, type(agent.handoffs) is ag2.Handoffs)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from callboard.core.answers import answer_of, how_to_answer
 from callboard.errors import InputValueError
-from callboard.tools.approval import answer_of, how_to_answer
 
 APPROVAL = {"kind": "tool_approval"}
 TEXT = {"type": "string"}

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from callboard.ag2 import AgentNameTarget, GroupManagerTarget, StayTarget, TerminateTarget
-from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
-from callboard.groupchat import (
+from callboard.ag2 import (
+    AgentNameTarget,
     ContextExpression,
-    ContextVariables,
     ExpressionAvailableCondition,
     ExpressionContextCondition,
-    HandoffError,
+    GroupManagerTarget,
     OnContextCondition,
-    SpeakerSelectionError,
+    StayTarget,
     StringAvailableCondition,
     StringContextCondition,
+    TerminateTarget,
     TransitionTarget,
 )
+from callboard.ag2.turn_order import HandsOver, PatternPlan, Situation, Speaks, next_step
+from callboard.groupchat import ContextVariables, GroupChatDeclarationError
 
 EXECUTOR = "_Group_Tool_Executor"
 CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
@@ -125,10 +126,10 @@ def test_where_nothing_is_met_the_group_decides() -> None:
     "target", [{"kind": "function", "name": "gone"}, {"kind": "other"}, {"kind": "agent"}, {}, "x"]
 )
 def test_what_is_no_target(target: Any) -> None:
-    with pytest.raises(HandoffError):
+    with pytest.raises(GroupChatDeclarationError):
         next_step(a_plan(), at(A, {**RESULT, "next_target": target}))
 
 
 def test_nobody_of_the_group_has_spoken() -> None:
-    with pytest.raises(SpeakerSelectionError, match="Nobody of the group has spoken"):
+    with pytest.raises(GroupChatDeclarationError, match="Nobody of the group has spoken"):
         next_step(a_plan(), at(USER))
