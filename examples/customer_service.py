@@ -12,6 +12,8 @@ from callboard import App
 from callboard.ag2 import (
     AgentTarget,
     ContextExpression,
+    ContextVariables,
+    ConversableAgent,
     DefaultPattern,
     ExpressionContextCondition,
     OnCondition,
@@ -19,7 +21,7 @@ from callboard.ag2 import (
     ReplyResult,
     StringLLMCondition,
 )
-from callboard.groupchat import ContextVariables, ConversableAgent, GroupChatTeam
+from callboard.groupchat import GroupChatTeam
 from callboard.models import FunctionCall, LLMMessage
 
 from .models import call, in_turn, make_model, show

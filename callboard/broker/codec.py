@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .errors import (
+    BrokerError,
     DecodeError,
     EncodeError,
     SettingsError,
@@ -521,8 +522,8 @@ MOST_PACKERS: Final = 8  # that are kept: more than are in use at once, but for 
 _packers: list[Callable[[Any], bytes]] = []
 
 
-class UnwritableError(ValueError):
-    """A value can't be written; the text says why. `payload` makes an EncodeError of it."""
+class UnwritableError(BrokerError, ValueError):
+    """A value can't be written; the text says why. What packs messages makes an EncodeError of it."""
 
 
 def pack_body(value: Any) -> bytes:

@@ -11,7 +11,14 @@ from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from callboard.foundation.component import Component, ComponentConfigError, NotDumpableError, harmless
+from callboard.foundation.component import (
+    Component,
+    ComponentConfigError,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    harmless,
+    permissions,
+)
 
 from .base import MemoryContent
 from .chroma_collection import ChromaCollection, Found, score_of
@@ -119,10 +126,18 @@ def model_of(
 
 
 def config_of(model: ChromaDBVectorMemoryModel) -> ChromaDBVectorMemoryConfig:
-    """The configuration of a memory."""
-    made = CONFIGS[model.client_type]
-    given = {field.name: getattr(model, field.name) for field in fields(made)}
-    return made(**{name: value for name, value in given.items() if value is not None})
+    """The configuration of a memory.
+
+    Raises:
+        ComponentNotAllowedError: it is on a server that the caller did not allow (a ValueError).
+    """
+    kind = CONFIGS[model.client_type]
+    given = {field.name: getattr(model, field.name) for field in fields(kind)}
+    made = kind(**{name: value for name, value in given.items() if value is not None})
+    # Chroma's client looks names up by itself, so that no address can be checked
+    if isinstance(made, HttpChromaDBVectorMemoryConfig) and made.host not in permissions().hosts:
+        raise ComponentNotAllowedError(f"keeping memories on the server {made.host}", "hosts", made.host)
+    return made
 
 
 def embedder_of(model: ChromaDBVectorMemoryModel) -> Embedder | None:

@@ -197,7 +197,7 @@ class PastConversation:
         if found:
             saved: Any = found[0].saved
         elif mark.is_whole:
-            saved = mark.saved
+            saved = None
         elif number + 1 == len(marks):
             saved = json.loads(stored.data or b"{}").get("saved")
         else:

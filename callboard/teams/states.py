@@ -55,10 +55,8 @@ class MemberMark(BaseModel):
     Attributes:
         turn: Number of the turn; of what was loaded 0; of what is left when it has forgotten everything, the next turn.
         context: How many messages its model context had.
-        kept: What it remembered beside that, as the number of a `Kept`; 0: see the next two.
-        saved: The same, as older versions have written it.
-        is_whole: False: that was too large to be kept for every turn. With a number it is False as well: older versions,
-            which do not know it, refuse to fork there then.
+        kept: What it remembered beside that, as the number of a `Kept`; 0: see the next one.
+        is_whole: Whether there was nothing beside that. False without a number: it was too large to be kept for every turn.
         is_taken: Whether it was this member's turn.
     """
 
@@ -67,7 +65,6 @@ class MemberMark(BaseModel):
     turn: int
     context: int
     kept: int = Field(default=0, exclude_if=not_)
-    saved: dict[str, Any] | None = Field(default=None, exclude_if=is_nothing)
     is_whole: bool = True
     is_taken: bool = Field(default=True, exclude_if=bool)
 
