@@ -197,7 +197,7 @@ DEFAULT_AGENT = "default"
 SHOWN = 300  # characters of a memory in a list
 
 memory = typer.Typer(
-    help="Long-term memory: import documents, search them, verify and clear them.",
+    help="Long-term memory: import, search, verify and clear it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
