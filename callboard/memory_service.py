@@ -426,7 +426,7 @@ class MemoryStatsList(_MemoryMessage):
 
 
 @message(name="callboard.memory.verify")
-class MemoryVerify(_Frozen):
+class MemoryVerify(_MemoryMessage):
     """An order to look for memories that no search finds; see `MemoryStore.verify`."""
 
     repair: bool = True
