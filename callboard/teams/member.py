@@ -85,7 +85,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
-            here = ContextScope(host, (self, conversation_of(self.id)))
+            here = ContextScope(host, (self, self.id.key))
             with ContextScope(noting, questions), taping(tape), here:
                 said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
