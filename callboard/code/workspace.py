@@ -354,9 +354,9 @@ def named_file(code: str, folder: Path) -> PurePosixPath | None:
         try:
             name = name.relative_to(folder)
         except ValueError:
-            raise CodeError(OUTSIDE) from None
+            raise CodeError.saying(OUTSIDE) from None
     if not name.parts or any(not _is_plain(part) for part in name.parts):
-        raise CodeError(OUTSIDE)
+        raise CodeError.saying(OUTSIDE)
     return name
 
 
@@ -383,7 +383,7 @@ def write_code(folder: Path, code: str, name: PurePosixPath | None, suffix: str)
         except FileNotFoundError:
             pass
         except (IsADirectoryError, PermissionError):
-            raise CodeError(OUTSIDE) from None
+            raise CodeError.saying(OUTSIDE) from None
         _create(name.name, place, data)
     return name
 
@@ -414,7 +414,7 @@ def _folder_of(folder: Path, name: PurePosixPath) -> Iterator[int]:
                 inner = os.open(part, _FOLDER, dir_fd=place)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                    raise CodeError(OUTSIDE) from None
+                    raise CodeError.saying(OUTSIDE) from None
                 raise
             os.close(place)
             place = inner
