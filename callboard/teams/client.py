@@ -602,6 +602,7 @@ class RunView:
         self._attempts: dict[tuple[int, ...], _Attempt] = {}
         self._kept: list[Said] = []
         self._asides: set[str] = set()  # ids
+        self._task_ids: set[str] = set()
         self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
 
     def show(self, shown: Shown) -> Iterator[Said]:
@@ -610,9 +611,7 @@ class RunView:
             yield from self._aside(shown)
             return
         if shown.is_task:
-            if self._shows_task:
-                self._kept.extend(shown.messages)
-                yield from shown.messages
+            yield from self._task(shown)
             return
         attempt = self._attempts.get(shown.turn)
         # Drafts of a process that died are in the stream before those of the attempt that took its place. A reader that
@@ -633,6 +632,14 @@ class RunView:
                 yield message
         if shown.is_final:
             self._settle(shown)
+
+    def _task(self, shown: Shown) -> Iterator[Said]:
+        for message in shown.messages if self._shows_task else ():
+            # It may have been a draft, which a strategy that lets readers see how it chooses shows ahead of that.
+            if message.id not in self._task_ids:
+                self._task_ids.add(message.id)
+                self._kept.append(message)
+                yield message
 
     def _aside(self, shown: Shown) -> Iterator[Said]:
         for message in shown.messages:

@@ -460,8 +460,8 @@ def _check_same(hosted: HostedType, there: object) -> None:
     difference = "a team that was given no name is one object" if has_no_name else _difference(own, known)
     if difference:
         raise TeamDeclarationError(
-            f"Another team is registered as {hosted.name!r}, and this is not the same one: {difference}. Give this one a "
-            "name=... of its own; another conversation of the first one is `first.on(runtime, conversation)`."
+            f"Another team is registered as {hosted.name!r}, and this is not the same one: {difference}. Give this one "
+            "a name of its own; another conversation of the first one is `first.on(runtime, conversation)`."
         )
 
 

@@ -57,7 +57,7 @@ async def test_a_second_team_without_a_name_does_not_take_the_place_of_the_first
 ) -> None:
     first, second = make(runtime), make(runtime)
     await first.save_state()
-    with pytest.raises(TeamDeclarationError, match="name=... of its own"):
+    with pytest.raises(TeamDeclarationError, match="a name of its own"):
         await second.run(task="go")
     named = make(runtime, name="other")
     assert (await named.save_state())["agent_states"]
