@@ -6,8 +6,9 @@ import copy
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
 from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -242,6 +243,31 @@ class BaseGroupChat(Team):
         fresh._runtime = None
         fresh._participants = [twin_of(participant) for participant in self._participants]
         fresh._termination = copy_of(self._termination) if self._termination is not None else None
+        fresh._conversation = fresh._here()
+        return fresh
+
+    def limited(
+        self, name: str, *, max_turns: int | None = None, termination: TerminationCondition | None = None
+    ) -> Self:
+        """A team like this one, in this process, that also ends by these limits.
+
+        Args:
+            name: Its name.
+            max_turns: How many rounds a run has at most; of this and the team's own number the smaller one counts.
+            termination: When it ends as well.
+
+        Raises:
+            TeamDeclarationError, AgentSettingError: As for a team (a ValueError).
+        """
+        check_team(self._participants, name, termination, max_turns, None)
+        fresh, conditions = (
+            copy.copy(self),
+            [one for one in (self._termination, termination) if one is not None],
+        )
+        fresh._name, fresh._runtime = name, None
+        fresh._termination = reduce(or_, conditions) if conditions else None
+        limits = [most for most in (self._plan.max_turns, max_turns) if most is not None]
+        fresh._plan = replace(self._plan, max_turns=min(limits, default=None))
         fresh._conversation = fresh._here()
         return fresh
 
