@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
 from contextlib import aclosing
@@ -36,6 +37,7 @@ from .errors import (
     TeamTaskError,
 )
 from .fork import marks_in
+from .listing import stored_state
 from .loop import is_kept, takes_of
 from .member import open_questions
 from .outcome import Absent, Cancelling, error_of, with_output
@@ -66,6 +68,9 @@ if TYPE_CHECKING:
 
     from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
+
+
+SAVED_AGAIN: Final = 0.02  # seconds until a state is asked for again that a turn has to end for
 
 
 class TeamClient:
@@ -223,9 +228,21 @@ class TeamClient:
         self._check_done(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
-        saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
-        return saved.state
+        """All that team and members remember of the conversation, as plain data.
+
+        It is one moment of it, also during a run: that before the turns under way, with the task.
+
+        Raises:
+            TeamNotRunError: What a member was before its turn is not kept, and the turn does not end (a RuntimeError).
+        """
+        until = time.monotonic() + self.runtime.settings.request_timeout
+        while True:
+            saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
+            if not saved.problem:
+                return saved.state
+            if time.monotonic() > until:
+                raise TeamNotRunError(self.team, f"can't be saved during this turn: {saved.problem}")
+            await asyncio.sleep(SAVED_AGAIN)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned.
@@ -453,7 +470,7 @@ class TeamClient:
             async for portion in events.portions():
                 number = portion[-1].number if portion else number
                 yield portion
-        is_over = (await self.describe(run_id)).state == "idle"
+        is_over = await stored_state(self.runtime, self._address, run_id) == "idle"
         async with self.runtime.read_run(stream, after=number, live=not is_over) as events:
             coming = events.portions() if is_over else self._coming(events, run_id, number)
             async with aclosing(coming):
