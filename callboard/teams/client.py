@@ -235,12 +235,12 @@ class TeamClient:
         Raises:
             TeamNotRunError: What a member was before its turn is not kept, and the turn does not end (a RuntimeError).
         """
-        until = time.monotonic() + self.runtime.settings.request_timeout
+        began = time.monotonic()
         while True:
             saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
             if not saved.problem:
                 return saved.state
-            if time.monotonic() > until:
+            if time.monotonic() - began > self.runtime.settings.request_timeout:
                 raise TeamNotRunError(self.team, f"can't be saved during this turn: {saved.problem}")
             await asyncio.sleep(SAVED_AGAIN)
 
