@@ -28,6 +28,7 @@ from callboard.testing.cassette import Cassette, CassetteError, said_in
 
 from .budget import RunBudget, check_budget
 from .errors import (
+    RunCancelledError,
     RunUnknownError,
     TeamBusyError,
     TeamForkError,
@@ -156,7 +157,8 @@ class TeamClient:
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             RunUnknownError: The server has lost the run with its data (a LookupError).
-            asyncio.CancelledError: The run was cancelled.
+            asyncio.CancelledError: The token was cancelled.
+            RunCancelledError: The run was cancelled by somebody else (a RuntimeError).
             RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
         is_own_id, run_id = run_id is not None, uuid.uuid4().hex if run_id is None else run_id
@@ -211,7 +213,7 @@ class TeamClient:
         Raises:
             TeamRunError: It has failed (a RuntimeError).
             RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
-            asyncio.CancelledError: It was cancelled.
+            RunCancelledError: It was cancelled (a RuntimeError).
         """
         reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
         async with aclosing(reading) as items:
@@ -520,6 +522,10 @@ class TeamClient:
                     for message in reading.show(entry.event):
                         yield message
                 elif isinstance(entry.event, RunEnded):
+                    # Whoever else cancels the run, who awaits it is not being cancelled: a handler that took this for its
+                    # own end would be told nothing, and be tried again.
+                    if entry.event.state == "cancelled" and token is not None and token.is_cancelled():
+                        raise asyncio.CancelledError("the token was cancelled")
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
@@ -592,7 +598,7 @@ async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenera
 
     Raises:
         TeamRunError: It has failed (a RuntimeError).
-        asyncio.CancelledError: It was cancelled.
+        RunCancelledError: It was cancelled (a RuntimeError).
     """
     reading = RunView(shows_task=True)
     async for entry in entries:
@@ -677,12 +683,12 @@ class RunView:
 
         Raises:
             TeamRunError: It has failed (a RuntimeError).
-            asyncio.CancelledError: It was cancelled.
+            RunCancelledError: It was cancelled (a RuntimeError).
         """
         if end.error is not None:
             raise error_of(end.error)
         if end.state == "cancelled":
-            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+            raise RunCancelledError(run_id)
         return self.result(end)
 
     def _seen(self, turn: tuple[int, ...]) -> set[str]:
