@@ -80,6 +80,8 @@ class CallMark:
             ToolEndedError: A person has decided that the turn fails (a RuntimeError).
         """
         number = 0
+        # A worker dies after the bank has booked a transfer and before its result is recorded; the next worker finds the
+        # dead one's mark here in place of its own. Without looking, it would book the transfer a second time.
         # guard: a call that a crash cut off is not made again unasked
         while (begun := await self._recorded(self._named("begun", number), self._mine)) != self._mine:
             if await self._recorded(f"{LEFT}:{begun}", CUT_OFF) == CUT_OFF:
@@ -240,6 +242,8 @@ class _Answer:
 
     async def _one(self, call: FunctionCall, step: NumberedStep | None, room: _Room) -> ToolResult:
         async with room:
+            # A call that asks a person ends the handler and frees its place. One that waited for a place and began then
+            # would be cut off at once, and made a second time in the attempt that the person's answer starts.
             # guard: no call begins where the handler has ended to wait for an answer
             if room.is_over:
                 raise Suspended
@@ -265,6 +269,8 @@ class _Answer:
             return error_result(call.name, error)
         if step is None:
             return await self._unless_refused(call, asked)
+        # Used first and recorded later, a crash in between would have the tool run again after the model has answered to
+        # what it returned.
         # guard: what a tool returned is recorded before the model reads it
         return await self._recorded(call, asked, step)
 

@@ -198,6 +198,7 @@ class CallingWorkbench(Workbench):
             CallRefusedError: A person has to allow the call, and none was asked.
         """
         tool = self._find(asked.name)
+        # A workbench of a user's own around this one may call it without `run_tools`, which does the asking.
         # guard: a tool whose calls have to be allowed is called by nobody who has not asked
         if self.approval_of(asked.name) is not False and current_tool_context().allowed != asked.name:
             raise CallRefusedError(
