@@ -18,6 +18,7 @@ from callboard.broker.errors import (
 )
 from callboard.broker.redis.client.blocking import info_fields
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.foundation.texts import shell_line
 
 from .inspect import overview
 from .repair import Fault, find
@@ -70,6 +71,10 @@ class Subject:
         except CommandError:
             return None
         return _text(flat[1]) if len(flat) > 1 else None
+
+    def acl(self, role: str) -> str:
+        """The command that prints the rules of a role."""
+        return shell_line("callboard", "acl", role, "--namespace", self.transport.keys.namespace)
 
     async def now_ms(self) -> int:
         """The server's time."""
@@ -210,10 +215,11 @@ async def _made(examined: Examine, subject: Subject) -> Sequence[Finding]:
         # A refused right may come out of a function, too. And a user need not have all that checks would like to use.
         if not is_refused_right(str(refused)) and any(words in str(refused) for words in OF_DAMAGE):
             return [_unreadable(refused)]
-        rules = f"`callboard acl operator --namespace {subject.transport.keys.namespace}`"
+        rules = subject.acl("operator")
         return [
             info(
-                f"this could not be checked: {refused}", do=f"run doctor as a user with the rules of {rules}"
+                f"this could not be checked: {refused}",
+                do=f"run doctor as a user with the rules of `{rules}`",
             )
         ]
     except ValueError as wrong:

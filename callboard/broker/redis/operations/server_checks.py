@@ -234,7 +234,7 @@ async def examine_permissions(subject: Subject) -> Sequence[Finding]:
             error(
                 f"the user {user} may not run {some(missing, 12)}",
                 "a worker that connects as this user fails; a publisher needs less",
-                f"callboard acl worker --namespace {subject.transport.keys.namespace}: shows the rules to set",
+                f"{subject.acl('worker')}: shows the rules to set",
             )
         ]
     return [ok(f"the user {user} may run all that a worker needs"), *await _too_much(subject, user, dry)]
@@ -267,7 +267,7 @@ async def _too_much(subject: Subject, user: str, dry: bool) -> Sequence[Finding]
         info(
             f"the user {user} may also run {', '.join(allowed)}",
             "a stolen password, or a mistake in an app, can cost the whole server",
-            f"callboard acl worker --namespace {subject.transport.keys.namespace}: a user with no more than is needed",
+            f"{subject.acl('worker')}: a user with no more than is needed",
         )
     ]
 
