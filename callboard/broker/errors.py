@@ -249,7 +249,8 @@ class OverloadedError(BrokerError):
 
 WHERE_FULL: Final = "the message was not sent: add workers, or try again later"
 WHERE_MEMORY_IS_FULL: Final = (
-    "try again when workers have made room, or give it more memory: redis-cli CONFIG SET maxmemory BYTES"
+    "try again when workers have made room, or give it more memory: `callboard server cli CONFIG SET maxmemory BYTES`, "
+    "with --url URL where it is not the embedded server"
 )
 
 

@@ -145,6 +145,17 @@ def test_nothing_is_put_into_a_command_but_by_shell_line() -> None:
     assert wrong == {}
 
 
+def test_no_advice_reaches_another_server_or_none() -> None:
+    """redis-cli takes the one on port 6379; `callboard server cli` the embedded one, or that of a URL."""
+    wrong = [
+        (path.name, text)
+        for path in SOURCES
+        for _, text in templates(path.read_text("utf-8"))
+        if re.search(r"redis-cli (-|[A-Z]{2})", text)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     "source",
     [
