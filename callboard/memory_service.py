@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,17 +14,22 @@ from callboard.broker.codec import message
 from callboard.broker.ids import AgentId, TopicId, derived_id
 from callboard.broker.remote_errors import register_error
 from callboard.core.agent import BaseAgent
-from callboard.core.context import MessageContext
+from callboard.core.context import MessageContext, host
 from callboard.core.declaration import AgentOptions, AgentSettings
 from callboard.core.handlers import RoutedAgent, event, rpc
 from callboard.memory.base import MemoryContent
 from callboard.memory.chroma import ChromaDBVectorMemory
-from callboard.memory.chroma_config import ChromaDBVectorMemoryConfig, PersistentChromaDBVectorMemoryConfig
+from callboard.memory.chroma_config import (
+    ChromaDBVectorMemoryConfig,
+    InMemoryChromaDBVectorMemoryConfig,
+    PersistentChromaDBVectorMemoryConfig,
+)
 from callboard.memory.embedders import Batches, BatchingEmbedder, Embedder
 from callboard.memory.errors import LongTermMemoryError, setting_error
 from callboard.memory.local_embedders import default_embedder
 from callboard.memory.stores import (
     Filter,
+    MemoryCheck,
     MemoryStats,
     MemoryStore,
     Search,
@@ -61,10 +66,18 @@ class MemoryServiceClient(MemoryStore):
     every change whose call has returned outside of a handler. With `in_order` a query waits for all changes that were
     sent to this memory before it, those of earlier commits among them.
 
+    In a team on the bus the agents of all conversations share it, so there `agent` is a function of the conversation:
+
+    ```python
+    memory = MemoryServiceClient(agent=lambda conversation: f"customer/{conversation}")
+    team = app.team(RoundRobinGroupChat([AssistantAgent("clerk", model, memory=[memory])], name="desk"))
+    ```
+
     Args:
-        owner: The agent whose memory it is, or a runtime.
-        agent: Whose memory, such as "writer/default"; None: the owner's, or "default" for a runtime. Agents that name
-            the same share it.
+        owner: The agent whose memory it is, or a runtime; None: the agent of a team that uses it.
+        agent: Whose memory, such as "writer/default", or a function that says so of a conversation, of the key of the
+            owner, or of "default" for a runtime; None: the owner's, such as "desk.clerk/17" for the agent clerk of the team
+            desk in the conversation 17, or "default" for a runtime. Agents that name the same share it.
         service: The type of the memory service.
         k: Most results of a query; None: as the service is configured.
         score_threshold: Lowest score; None: as the service is configured.
@@ -77,8 +90,8 @@ class MemoryServiceClient(MemoryStore):
 
     def __init__(
         self,
-        owner: BaseAgent | AgentRuntime,
-        agent: str | None = None,
+        owner: BaseAgent | AgentRuntime | None = None,
+        agent: str | Callable[[str], str] | None = None,
         *,
         service: str = DEFAULT_TYPE,
         k: int | None = None,
@@ -95,13 +108,34 @@ class MemoryServiceClient(MemoryStore):
         self._ttl = check_ttl(ttl)
         self._in_order = in_order
         self._gathered = GatheredChanges(self._ask)
+        self._is_shared = owner is None and not isinstance(agent, str)  # by agents whose memories differ
 
     @property
     def agent(self) -> str:
-        """The agent whose memory it is."""
-        if self._agent is not None:
+        """The agent whose memory it is.
+
+        Raises:
+            MemoryValueError: There is no owner, and it is used outside of a team on the bus (a ValueError).
+        """
+        if isinstance(self._agent, str):
             return self._agent
-        return str(self._owner.id) if isinstance(self._owner, BaseAgent) else "default"
+        owner, key = self._user
+        if self._agent is not None:
+            return self._agent(key)
+        return f"{owner.id.type}/{key}" if isinstance(owner, BaseAgent) else key
+
+    @property
+    def _user(self) -> tuple[BaseAgent | AgentRuntime, str]:
+        """The owner and its key; in a team the actor that speaks, and its conversation."""
+        owner = self._owner
+        if owner is not None:
+            return owner, owner.id.key if isinstance(owner, BaseAgent) else "default"
+        around = host.get()
+        if around is None or not isinstance(around[0], BaseAgent):
+            raise setting_error(
+                "owner", "None", "an agent or a runtime, unless agents of a team on the bus use it"
+            )
+        return around[0], around[1]
 
     async def _add(self, contents: Sequence[MemoryContent], ttl: float | None) -> list[str]:
         pending = self._of_handler()
@@ -149,12 +183,17 @@ class MemoryServiceClient(MemoryStore):
         found = await self._look(MemoryStatsQuery(everything=True))
         return list(found.collections)
 
+    async def verify(self, *, repair: bool = True) -> MemoryCheck:
+        check: MemoryCheck = await self._ask(MemoryVerify(repair=repair))
+        return check
+
     async def close(self) -> None:
         """Nothing to let go of: the service has it all."""
 
     @property
     def _runtime(self) -> AgentRuntime:
-        return self._owner.runtime if isinstance(self._owner, BaseAgent) else self._owner
+        owner, _ = self._user
+        return owner.runtime if isinstance(owner, BaseAgent) else owner
 
     def _of_handler(self) -> HandlerChanges | None:
         """The changes of the handler that this is called in; None where no commit would take them along."""
@@ -169,7 +208,9 @@ class MemoryServiceClient(MemoryStore):
 
     async def _change(self, changes: list[Change], pending: HandlerChanges | None) -> None:
         if pending is None:
-            await self._gathered.send(changes)
+            # Of several memories none may wait in the request of another.
+            gathered = GatheredChanges(self._ask) if self._is_shared else self._gathered
+            await gathered.send(changes)
         else:
             pending.changes += changes
 
@@ -303,11 +344,11 @@ QUERIES = ".queries"
 """Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
-class _Frozen(BaseModel):
+class _MemoryMessage(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Add(_Frozen):
+class Add(_MemoryMessage):
     """Remember these; each has an id in its metadata. `ttl` is in seconds."""
 
     kind: Literal["add"] = "add"
@@ -315,7 +356,7 @@ class Add(_Frozen):
     ttl: float | None = None
 
 
-class Delete(_Frozen):
+class Delete(_MemoryMessage):
     """Forget records by id, and those whose metadata fit."""
 
     kind: Literal["delete"] = "delete"
@@ -323,7 +364,7 @@ class Delete(_Frozen):
     where: dict[str, Any] | None = None
 
 
-class Clear(_Frozen):
+class Clear(_MemoryMessage):
     """Forget everything."""
 
     kind: Literal["clear"] = "clear"
@@ -333,14 +374,14 @@ Change = Add | Delete | Clear
 
 
 @message(name="callboard.memory.changes")
-class MemoryChanges(_Frozen):
+class MemoryChanges(_MemoryMessage):
     """Additions and deletions, to be carried out in this order."""
 
     changes: list[Annotated[Change, Field(discriminator="kind")]]
 
 
 @message(name="callboard.memory.query")
-class MemoryQuery(_Frozen):
+class MemoryQuery(_MemoryMessage):
     """A query; see `MemoryStore.query`."""
 
     text: str
@@ -350,38 +391,50 @@ class MemoryQuery(_Frozen):
 
 
 @message(name="callboard.memory.found")
-class MemoryFound(_Frozen):
+class MemoryFound(_MemoryMessage):
     """The results of a query, the best first."""
 
     results: list[MemoryContent]
 
 
 @message(name="callboard.memory.ids_query")
-class MemoryIdsQuery(_Frozen):
+class MemoryIdsQuery(_MemoryMessage):
     """A question for the ids of records."""
 
     where: dict[str, Any] | None = None
 
 
 @message(name="callboard.memory.ids")
-class MemoryIds(_Frozen):
+class MemoryIds(_MemoryMessage):
     """The ids of records."""
 
     ids: list[str]
 
 
 @message(name="callboard.memory.stats_query")
-class MemoryStatsQuery(_Frozen):
+class MemoryStatsQuery(_MemoryMessage):
     """A question for the stats of this collection, or of every one of the store."""
 
     everything: bool = False
 
 
 @message(name="callboard.memory.stats")
-class MemoryStatsList(_Frozen):
+class MemoryStatsList(_MemoryMessage):
     """The stats of collections."""
 
     collections: list[MemoryStats]
+
+
+@message(name="callboard.memory.verify")
+class MemoryVerify(_MemoryMessage):
+    """An order to look for memories that no search finds; see `MemoryStore.verify`."""
+
+    repair: bool = True
+
+
+@message(name="callboard.memory.checked")
+class MemoryChecked(MemoryCheck):
+    """The answer to it."""
 
 
 def register_memory_errors() -> None:
@@ -418,6 +471,7 @@ class MemoryService(RoutedAgent):
         super().__init__("remembers and finds for other agents")
         self._stores = stores
         self._opened: MemoryStore | None = None
+        self._place = Place(None)
 
     @event
     async def on_changes(self, message: MemoryChanges, ctx: MessageContext) -> None:
@@ -449,11 +503,17 @@ class MemoryService(RoutedAgent):
         stats = await memory.all_stats() if message.everything else [await memory.stats()]
         return MemoryStatsList(collections=stats)
 
+    @rpc
+    async def on_verify(self, message: MemoryVerify, ctx: MessageContext) -> MemoryChecked:
+        """What no search found."""
+        check = await self._memory().verify(repair=message.repair)
+        return MemoryChecked(**check.model_dump())
+
     async def close(self) -> None:
         """Let go of the store."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await self._stores.give_back(self.id.key)
+            await self._stores.give_back(self._place, self.id.key)
 
     async def _apply(self, changes: Sequence[Change]) -> list[str]:
         added: list[str] = []
@@ -469,9 +529,39 @@ class MemoryService(RoutedAgent):
 
     def _memory(self) -> MemoryStore:
         if self._opened is None:
-            # Made here and not with the agent, which has its key only now.
-            self._opened = self._stores.take(self.id.key)
+            # Made here and not with the agent, which has its key and its runtime only now.
+            self._place = Place.of(self.runtime)
+            self._opened = self._stores.take(self._place, self.id.key)
         return self._opened
+
+
+class Place(NamedTuple):
+    """Where a memory service runs: what says which memories are its own.
+
+    Attributes:
+        namespace: The one in force; None: it is not known.
+        scratch: A folder for the stores of a test, which is deleted after it; None: it is no test.
+        is_lasting: Whether the namespace is on a server that outlives this process.
+    """
+
+    namespace: str | None
+    scratch: Path | None = None
+    is_lasting: bool = False
+
+    @classmethod
+    def of(cls, runtime: AgentRuntime) -> Place:
+        """The place of the agents of a runtime."""
+        from callboard.runtime.runtime import RedisAgentRuntime
+
+        if not isinstance(runtime, RedisAgentRuntime):
+            return cls(None)
+        transport = runtime.transport
+        make = runtime.connection.scratch
+        return cls(transport.keys.namespace, make and make(), transport.endpoint.scheme != "memory")
+
+
+OpenStore = Callable[[Place, str], MemoryStore]
+"""Makes the store of an agent such as "writer/default" at a place."""
 
 
 class ServiceFactory:
@@ -485,9 +575,7 @@ class ServiceFactory:
         embedder: As the attribute.
     """
 
-    def __init__(
-        self, open_store: Callable[[str], MemoryStore], embedder: Callable[[], Embedder] | None = None
-    ) -> None:
+    def __init__(self, open_store: OpenStore, embedder: Callable[[], Embedder] | None = None) -> None:
         self.embedder = embedder
         self._stores = SharedStores(open_store)
 
@@ -509,13 +597,19 @@ def memory_service(
 
     It runs in one process, unless `config` names a Chroma server. Agents reach it with `MemoryServiceClient`.
 
+    Memories belong to the namespace in force, so what `app.running(namespace="staging")` stores is found there and
+    nowhere else; a namespace that `config` names is for all of them. In a test with a `Harness` they are in a folder of the
+    test, which goes with it. What was stored in a folder when all namespaces shared the memories of the app's own belongs
+    to the first namespace that opens the folder.
+
     Args:
         app: The app.
         path: Folder of the store; None: .callboard/memory.
         config: Where the store is and what applies to all memories, instead of `path`; its `agent` and
             `collection_name` are chosen for each agent that uses it.
         embedder: Makes the vectors; None: the default model, loaded when it is first needed.
-        store: Makes the store of an agent such as "writer/default", instead of all of the above; None: Chroma's.
+        store: Makes the store of an agent such as "writer/default", instead of all of the above; None: Chroma's. It is
+            not told the namespace.
         type: The agent type.
         **settings: The fields of AgentSettings, such as `retry=RetryPolicy(outage=3600.0)`: for how long changes wait
             for a Chroma server that can't be reached.
@@ -533,7 +627,7 @@ def memory_service(
     if store is not None and any(given is not None for given in (path, config, embedder)):
         raise setting_error("store", repr(store), "given without path, config and embedder")
     register_memory_errors()
-    factory = ServiceFactory(store) if store is not None else _chroma(app, path, config, embedder)
+    factory = _chroma(app, path, config, embedder, type) if store is None else _given(store)
     # Fewer than all places of a process: the others are for queries.
     limits = AgentSettings.of({"concurrency": MOST_AT_ONCE, **settings})
     declaration = app.register(
@@ -549,14 +643,23 @@ def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
     return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 
 
+def _given(store: Callable[[str], MemoryStore]) -> ServiceFactory:
+    """Makes agents whose stores a function makes."""
+    return ServiceFactory(lambda _, agent: store(agent))
+
+
 def _chroma(
-    app: App, path: str | Path | None, config: ChromaDBVectorMemoryConfig | None, embedder: Embedder | None
+    app: App,
+    path: str | Path | None,
+    config: ChromaDBVectorMemoryConfig | None,
+    embedder: Embedder | None,
+    type: str,
 ) -> ServiceFactory:
     """Makes agents whose stores are in Chroma."""
     settings = config or PersistentChromaDBVectorMemoryConfig(
         persistence_path=path or DEFAULT_PATH, lock_patience=LOCK_PATIENCE
     )
-    settings = replace(settings, collection_name=None, namespace=_namespace(settings, app))
+    settings = replace(settings, collection_name=None)
 
     @cache
     def shared() -> BatchingEmbedder:
@@ -564,14 +667,30 @@ def _chroma(
         # the process that only declares the service.
         return BatchingEmbedder(embedder or default_embedder())
 
-    def open_chroma(agent: str) -> MemoryStore:
-        return ChromaDBVectorMemory(replace(settings, agent=agent), shared(), query_embedder=shared().queries)
+    def open_chroma(place: Place, agent: str) -> MemoryStore:
+        memory = ChromaDBVectorMemory(
+            replace(_at(settings, place, app.namespace, type), agent=agent),
+            shared(),
+            query_embedder=shared().queries,
+        )
+        if place.is_lasting and place.scratch is None:
+            memory.take_over_from(app.namespace)
+        return memory
 
     return ServiceFactory(open_chroma, shared)
 
 
-def _namespace(config: ChromaDBVectorMemoryConfig, app: App) -> str:
-    return config.namespace if config.namespace != ChromaDBVectorMemoryConfig.namespace else app.namespace
+def _at(
+    config: ChromaDBVectorMemoryConfig, place: Place, otherwise: str, type: str
+) -> ChromaDBVectorMemoryConfig:
+    """A configuration for a place: with its namespace, unless one is named, and for a test in a folder of the test."""
+    is_named = config.namespace != ChromaDBVectorMemoryConfig.namespace
+    # guard: memories belong to the namespace in force
+    at = config if is_named else replace(config, namespace=place.namespace or otherwise)
+    if place.scratch is None or isinstance(at, InMemoryChromaDBVectorMemoryConfig):
+        return at
+    common = {one.name: getattr(at, one.name) for one in fields(ChromaDBVectorMemoryConfig)}
+    return PersistentChromaDBVectorMemoryConfig(persistence_path=place.scratch / type, **common)
 
 
 def _joined(changes: Sequence[Change]) -> list[Change]:
@@ -593,21 +712,21 @@ class SharedStores:
         open_store: Makes the store of a memory.
     """
 
-    def __init__(self, open_store: Callable[[str], MemoryStore]) -> None:
+    def __init__(self, open_store: OpenStore) -> None:
         self._open_store = open_store
-        self._opened: dict[str, tuple[MemoryStore, int]] = {}
+        self._opened: dict[tuple[Place, str], tuple[MemoryStore, int]] = {}
 
-    def take(self, name: str) -> MemoryStore:
-        """The store of a memory, to be given back."""
-        store, users = self._opened.get(name) or (self._open_store(name), 0)
-        self._opened[name] = (store, users + 1)
+    def take(self, place: Place, name: str) -> MemoryStore:
+        """The store of a memory at a place, to be given back."""
+        store, users = self._opened.get((place, name)) or (self._open_store(place, name), 0)
+        self._opened[place, name] = (store, users + 1)
         return store
 
-    async def give_back(self, name: str) -> None:
+    async def give_back(self, place: Place, name: str) -> None:
         """Let go of the store; its last user closes it."""
-        store, users = self._opened[name]
+        store, users = self._opened[place, name]
         if users > 1:
-            self._opened[name] = (store, users - 1)
+            self._opened[place, name] = (store, users - 1)
             return
-        del self._opened[name]
+        del self._opened[place, name]
         await store.close()

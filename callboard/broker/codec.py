@@ -574,7 +574,7 @@ def _refuse_secret(value: Any) -> None:
     from pydantic import Secret, SecretBytes, SecretStr
 
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        raise UnwritableError(
+        raise UnwritableError.saying(
             f"there is a {type(value).__name__} in it, and secrets stay out of messages: "
             "send a name to look it up by, or reveal it in a field_serializer"
         )
@@ -614,13 +614,13 @@ def _plain_map(value: Mapping[Any, Any], max_depth: int, depth: int) -> dict[str
         for key, item in value.items()
     }
     if len(made) != len(value):
-        raise UnwritableError("two keys of a map are the same as text")
+        raise UnwritableError.saying("two keys of a map are the same as text")
     return made
 
 
 def _check_depth(depth: int, max_depth: int) -> None:
     if depth > max_depth:
-        raise UnwritableError(f"it is nested deeper than {max_depth}")
+        raise UnwritableError.saying(f"it is nested deeper than {max_depth}")
 
 
 def key_text(key: Any) -> str:
@@ -639,7 +639,7 @@ def key_text(key: Any) -> str:
         return key.decode()
     text = substitute(key)
     if not isinstance(text, str):
-        raise UnwritableError(f"a map has a {type(key).__name__} as key, which can't become text")
+        raise UnwritableError.saying(f"a map has a {type(key).__name__} as key, which can't become text")
     return text
 
 
@@ -648,7 +648,7 @@ def check(body: bytes, limits: Limits, allow_nan: bool) -> None:
     try:
         walk(body, limits.max_depth, limits.max_elements, allow_nan)
     except DecodeError as error:
-        raise UnwritableError(error.reason) from error
+        raise UnwritableError.saying(error.reason) from error
 
 
 class SharedBody:

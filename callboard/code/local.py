@@ -36,6 +36,7 @@ from .workspace import (
     program_of,
     python_of,
     readable_paths,
+    remove_left,
     write_code,
 )
 
@@ -159,7 +160,7 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
     Args:
         timeout: Seconds that each block may take, at least 1.
         work_dir: The work folder, made when it is missing; what code leaves in it stays there. None: a temporary one,
-            removed by `stop`.
+            removed by `stop`, with the executor, or at the program's end; that of a killed program by the next one.
         functions: Functions that Python code can import from `functions_module`. They are installed and tried with
             the first block.
         functions_module: The name of their module.
@@ -170,7 +171,8 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
         network: Code may use the network.
         env: Environment variables for the code, added to the few it gets. They are no secret from it.
         readable: Files and folders that code may read, beside the work folder, Python and the system's programs.
-        require_confinement: What must be in force, of "network", "writing", "reading", "processes"; True: all of it.
+        require_confinement: What must be in force, of "network", "writing", "reading", "processes", "memory"; True:
+            all of it.
 
     Raises:
         SettingValueError: The timeout is less than 1 s, or the module's name is no identifier (a ValueError).
@@ -270,6 +272,8 @@ class LocalCommandLineCodeExecutor(CodeExecutor, Component[LocalCommandLineCodeE
             ConfinementError: Not as far as is required (a RuntimeError).
         """
         folder = await asyncio.to_thread(self._folder.open)
+        if self._folder.given is None:
+            await asyncio.to_thread(remove_left)
         if self._confinement is None:
             found = await detect(self._plan(folder, []))
             # Kept only when it is enough, so that nothing runs after a refusal

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -18,8 +17,9 @@ from callboard.code.launcher import CANCELLED, KILLED, LANDLOCK, NAMESPACES, SEC
 from callboard.core.cancellation import CancellationToken
 
 from .base import ConfinementError
+from .workspace import WorkFolder
 
-Measure = Literal["network", "writing", "reading", "processes"]
+Measure = Literal["network", "writing", "reading", "processes", "memory"]
 
 #: The first version of Landlock that covers cutting a file off.
 COVERS_TRUNCATE = 3
@@ -33,11 +33,14 @@ class Confinement:
 
     Attributes:
         network: Code can make no sockets: it has no network, and reaches no server on this machine either.
-        writing: Code writes to no file outside its work folder. Without `namespaces` it can still change the modes and
-            times of files that belong to its user.
-        reading: Code reads nothing but its work folder, the system's programs and libraries, Python, and `readable`.
+        writing: Code writes to no file outside its work folder, and leaves nothing in the kernel's keyrings. Without
+            `namespaces` it can still change the modes and times of files that belong to its user.
+        reading: Code reads nothing but its work folder, the system's programs and libraries, Python, and `readable`; no
+            key of the kernel's keyrings either.
         processes: Code can look into, and signal, no processes but its own, and none of them outlives the run. Without
             `proc` it can see that others are there.
+        memory: Code can't have memory that belongs to no process, which the limit would not see: shared memory of SysV,
+            queues of messages, files in memory, and file systems in memory beside /dev/shm.
         measures: The means that the system allows, of `namespaces`, `proc`, `seccomp`, `landlock`.
     """
 
@@ -45,6 +48,7 @@ class Confinement:
     writing: bool
     reading: bool
     processes: bool
+    memory: bool
     measures: tuple[str, ...] = ()
 
     @classmethod
@@ -59,9 +63,10 @@ class Confinement:
         taken = tuple(measures)
         return cls(
             network=SECCOMP in taken and not network,
-            writing=NAMESPACES in taken or landlock >= COVERS_TRUNCATE,
-            reading=LANDLOCK in taken,
+            writing=SECCOMP in taken and (NAMESPACES in taken or landlock >= COVERS_TRUNCATE),
+            reading=SECCOMP in taken and LANDLOCK in taken,
             processes=NAMESPACES in taken,
+            memory=SECCOMP in taken,
             measures=taken,
         )
 
@@ -104,8 +109,9 @@ async def detect(plan: LaunchPlan) -> Confinement:
     Args:
         plan: A run; its folder need not exist.
     """
-    with tempfile.TemporaryDirectory(prefix="callboard-code-") as folder:
-        command = launcher_command("probe", plan._replace(folder=folder))
+    folder = WorkFolder(None)
+    try:
+        command = launcher_command("probe", plan._replace(folder=str(folder.open())))
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -115,6 +121,8 @@ async def detect(plan: LaunchPlan) -> Confinement:
             start_new_session=True,
         )
         answer = (await process.communicate())[0]
+    finally:
+        folder.remove()
     if process.returncode != 0:
         return Confinement.of((), network=plan.network)
     found = json.loads(answer)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import functools
 import hashlib
 import os
 import secrets
@@ -11,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -94,14 +97,19 @@ READABLE = (
     ),
     *(
         f"/etc/{name}"
-        for name in ("ld.so.conf.d", "localtime", "magic", "mime.types", "os-release", "pki", "ssl/certs")
+        for name in ("ld.so.conf.d", "localtime", "magic", "mime.types", "os-release", "ssl/certs")
     ),
     *(
         f"/etc/{name}"
         for name in ("group", "host.conf", "hosts", "nsswitch.conf", "passwd", "resolv.conf", "timezone")
     ),
     *("/etc/bash.bashrc", "/etc/profile", "/etc/terminfo", "/etc/ssl/openssl.cnf"),
+    # Not all of /etc/pki: private keys of the machine are in tls/private and nssdb.
+    *(f"/etc/pki/{name}" for name in ("ca-trust", "tls/cert.pem", "tls/certs", "tls/openssl.cnf")),
 )
+#: What belongs to Python in the folder that it is installed in. The rest may be anybody's: a Python in ~/bin has the home
+#: for its folder, and a virtual environment may be a project's folder.
+PYTHONS = ("bin", "include", "lib", "lib64", "libexec", "pyvenv.cfg")
 #: Folder in the work folder for temporary files and what programs keep in a home.
 HOME = ".home"
 #: Folder in the work folder for what pip installs for functions.
@@ -159,14 +167,18 @@ def readable_paths(virtual_env: SimpleNamespace | None, added: tuple[str, ...]) 
         added: What the user adds.
     """
     python = Path(python_of(virtual_env))
-    return [
-        *READABLE,
-        sys.prefix,
-        sys.base_prefix,
-        str(python.parent.parent),
-        str(python.resolve().parent),
-        *added,
-    ]
+    installed = {Path(sys.prefix), Path(sys.base_prefix), python.resolve().parent.parent}
+    if (python.parent.parent / "pyvenv.cfg").is_file():
+        installed.add(python.parent.parent)
+    parts = [path for folder in sorted(installed) for path in _parts_of_python(folder)]
+    return [*READABLE, str(python), *parts, *added]
+
+
+def _parts_of_python(folder: Path) -> list[str]:
+    """What belongs to Python in a folder that one is installed in; all of it where conda made it for nothing else."""
+    if (folder / "conda-meta").is_dir():
+        return [str(folder)]
+    return [str(folder / name) for name in PYTHONS]
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -224,8 +236,14 @@ class _Removal:
         self._waiting.append(new)
 
 
+PREFIX = "callboard-code-"
+
+
 class WorkFolder:
     """A given folder, or a temporary one that is removed.
+
+    It is removed by `remove`, when nothing refers to this object any more, or when the program ends. What a killed program
+    left, the next one removes (`remove_left`).
 
     Args:
         given: The folder; None: a temporary one.
@@ -237,6 +255,7 @@ class WorkFolder:
             message = "Using the current folder as work_dir is deprecated: code may change all that is in it."
             warnings.warn(message, DeprecationWarning, stacklevel=3)
         self._own: Path | None = None
+        self._removal: weakref.finalize[..., WorkFolder] | None = None
 
     @property
     def given(self) -> str | None:
@@ -247,15 +266,73 @@ class WorkFolder:
         """The folder, made where it is missing: code may have deleted it."""
         folder = self._given or self._own
         if folder is None or (folder == self._own and not folder.is_dir()):
-            self._own = folder = Path(tempfile.mkdtemp(prefix="callboard-code-")).resolve()
+            self.remove()
+            self._own = folder = self._temporary()
         (folder / HOME).mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
     def remove(self) -> None:
         """Remove a temporary folder and all that is in it."""
-        own, self._own = self._own, None
-        if own is not None:
-            remove_folder(own)
+        self._own, removal, self._removal = None, self._removal, None
+        if removal is not None:
+            removal()
+
+    def _temporary(self) -> Path:
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+            held = _hold(folder)
+            if held is not None:
+                break
+        self._removal = weakref.finalize(self, _remove_held, folder, held, os.getpid())
+        return folder
+
+
+def _hold(folder: Path) -> int | None:
+    """Hold a new temporary folder: nobody takes it for one that was left while the descriptor is open.
+
+    None: another process was faster, between making it and holding it.
+    """
+    try:
+        place = os.open(folder, _FOLDER)
+    except FileNotFoundError:
+        return None
+    # Where a file system has no locks, nobody can lock it to remove it either
+    with contextlib.suppress(OSError):
+        fcntl.flock(place, fcntl.LOCK_SH)
+    if folder.is_dir():
+        return place
+    os.close(place)
+    return None
+
+
+def _remove_held(folder: Path, held: int, owner: int) -> None:
+    if os.getpid() != owner:  # forked off from the owner, whose folder it is
+        return
+    try:
+        remove_folder(folder)
+    finally:
+        os.close(held)
+
+
+@functools.cache
+def remove_left() -> None:
+    """Remove the temporary folders of processes that were killed; once in a process."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
+    for folder in found:
+        # What can't be removed, or is no folder of ours, is no matter of who looks
+        with contextlib.suppress(OSError):
+            _remove_if_left(folder)
+
+
+def _remove_if_left(folder: Path) -> None:
+    place = os.open(folder, _FOLDER)
+    try:
+        if os.fstat(place).st_uid == os.geteuid():
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_folder(folder)
+    finally:
+        os.close(place)
 
 
 MARK = "# filename:"
@@ -277,9 +354,9 @@ def named_file(code: str, folder: Path) -> PurePosixPath | None:
         try:
             name = name.relative_to(folder)
         except ValueError:
-            raise CodeError(OUTSIDE) from None
+            raise CodeError.saying(OUTSIDE) from None
     if not name.parts or any(not _is_plain(part) for part in name.parts):
-        raise CodeError(OUTSIDE)
+        raise CodeError.saying(OUTSIDE)
     return name
 
 
@@ -306,7 +383,7 @@ def write_code(folder: Path, code: str, name: PurePosixPath | None, suffix: str)
         except FileNotFoundError:
             pass
         except (IsADirectoryError, PermissionError):
-            raise CodeError(OUTSIDE) from None
+            raise CodeError.saying(OUTSIDE) from None
         _create(name.name, place, data)
     return name
 
@@ -337,7 +414,7 @@ def _folder_of(folder: Path, name: PurePosixPath) -> Iterator[int]:
                 inner = os.open(part, _FOLDER, dir_fd=place)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                    raise CodeError(OUTSIDE) from None
+                    raise CodeError.saying(OUTSIDE) from None
                 raise
             os.close(place)
             place = inner

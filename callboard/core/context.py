@@ -243,6 +243,10 @@ handling: ContextVar[AgentId] = ContextVar("callboard_message_handler")
 """The agent whose handler is running. The runtime sets it by itself: a ContextScope costs four times as much."""
 
 
+host: ContextVar[tuple[object, str] | None] = ContextVar("callboard_host", default=None)
+"""The actor that an agent of a team speaks in, and its conversation; None: the code runs in no such agent."""
+
+
 class MessageHandlerContext:
     """Tells code that runs inside a message handler which agent it runs for."""
 

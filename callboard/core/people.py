@@ -439,7 +439,7 @@ def check_answer(input_id: str, choices: Sequence[str], schema: Schema, value: A
 
 
 def _damaged(input_id: str, problem: str) -> InputError:
-    return InputError(
+    return InputError.saying(
         f"the record of the question {input_id!r} was changed by hand and can't be read: {problem}; withdraw it"
     )
 

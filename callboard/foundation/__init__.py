@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -69,6 +69,13 @@ class CallboardError(Exception):
             setattr(self, name, tuple(value) if isinstance(value, list) else value)
         self.__post_init__()
         self.args = tuple(getattr(self, name) for name in fields)
+
+    @classmethod
+    def saying(cls, sentence: str) -> Self:
+        """An error of a class without fields, with a sentence of its own."""
+        error = cls()
+        error.args = (sentence,)
+        return error
 
     def __post_init__(self) -> None:
         """Corrects the fields; for subclasses."""

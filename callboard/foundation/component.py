@@ -205,7 +205,7 @@ class ComponentLoader:
             modules: Modules and packages whose functions a FunctionTool may name.
             commands: Programs that an McpWorkbench may start.
             hosts: Servers, besides the vendors' own and those that the environment names, that may be sent the keys of
-                the environment, and those that an HttpTool may reach at private addresses.
+                the environment, that may be reached at private addresses, and that may keep memories.
 
         Raises:
             ComponentNotAllowedError: A provider is not on the list (a ValueError).
@@ -581,7 +581,7 @@ class Permissions:
         providers: Component classes by their providers, besides those of the list.
         modules: Modules and packages whose functions it may name.
         commands: Programs that it may have started.
-        hosts: Servers that may be sent the keys of the environment, or reached at private addresses.
+        hosts: Servers that may be sent the keys of the environment, reached at private addresses, or given memories.
     """
 
     providers: Mapping[str, type[Any]] = field(default_factory=dict)

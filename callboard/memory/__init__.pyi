@@ -28,6 +28,7 @@ from .local_embedders import (
 )
 from .stores import (
     ListMemory as ListMemory,
+    MemoryCheck as MemoryCheck,
     MemoryStats as MemoryStats,
     MemoryStore as MemoryStore,
     Search as Search,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -10,7 +11,14 @@ from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from callboard.foundation.component import Component, ComponentConfigError, NotDumpableError, harmless
+from callboard.foundation.component import (
+    Component,
+    ComponentConfigError,
+    ComponentNotAllowedError,
+    NotDumpableError,
+    harmless,
+    permissions,
+)
 
 from .base import MemoryContent
 from .chroma_collection import ChromaCollection, Found, score_of
@@ -21,9 +29,24 @@ from .chroma_config import (
     InMemoryChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig,
 )
+from .chroma_index import in_batches
 from .embedders import Embedder, limit_of, parts_of
+from .errors import LongTermMemoryError, MemoryFailedError
 from .local_embedders import SentenceTransformerEmbedder
-from .stores import Filter, MemoryStats, MemoryStore, Search, content_of, is_expired, record_of, with_parts
+from .stores import (
+    Filter,
+    MemoryCheck,
+    MemoryStats,
+    MemoryStore,
+    Search,
+    content_of,
+    is_expired,
+    record_id,
+    record_of,
+    with_parts,
+)
+
+logger = logging.getLogger("callboard.memory")
 
 NAME: Final = "callboard.memory.ChromaDBVectorMemory"
 ClientType: TypeAlias = Literal["persistent", "http", "memory"]
@@ -103,10 +126,18 @@ def model_of(
 
 
 def config_of(model: ChromaDBVectorMemoryModel) -> ChromaDBVectorMemoryConfig:
-    """The configuration of a memory."""
-    made = CONFIGS[model.client_type]
-    given = {field.name: getattr(model, field.name) for field in fields(made)}
-    return made(**{name: value for name, value in given.items() if value is not None})
+    """The configuration of a memory.
+
+    Raises:
+        ComponentNotAllowedError: it is on a server that the caller did not allow (a ValueError).
+    """
+    kind = CONFIGS[model.client_type]
+    given = {field.name: getattr(model, field.name) for field in fields(kind)}
+    made = kind(**{name: value for name, value in given.items() if value is not None})
+    # Chroma's client looks names up by itself, so that no address can be checked
+    if isinstance(made, HttpChromaDBVectorMemoryConfig) and made.host not in permissions().hosts:
+        raise ComponentNotAllowedError(f"keeping memories on the server {made.host}", "hosts", made.host)
+    return made
 
 
 def embedder_of(model: ChromaDBVectorMemoryModel) -> Embedder | None:
@@ -142,6 +173,8 @@ def _model_of_embedder(embedder: Embedder | None, query_embedder: Embedder | Non
 
 
 MOST_ASKED: Final = 8  # parts of a long query that are looked up
+LONGEST_WAIT: Final = 10.0  # seconds that a call waits until what the index lost is written again
+ROUNDS: Final = 3  # attempts at that
 
 
 class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
@@ -155,6 +188,9 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
     A text longer than the model reads is one memory with several vectors: it is cut into parts, each of which is looked
     at, and a query returns the whole text once, with the score of its best part. A query that is too long is looked up
     by its parts: the first four and the last four.
+
+    What the index of a folder has lost, as after a kill, is looked for when the folder is opened, and written again: see
+    `verify`. A call waits ten seconds at most for that.
 
     One process may use a folder; a second one gets MemoryFailedError. Any number may use a Chroma server.
 
@@ -179,11 +215,23 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
         self._used_embedder = embedder
         self._query_embedder = query_embedder
         self._collection = ChromaCollection(self.config)
+        self._is_looked_through = not isinstance(self.config, PersistentChromaDBVectorMemoryConfig)
+        self._mending: asyncio.Task[None] | None = None
 
     @property
     def collection_name(self) -> str:
         """The name of the collection in the store."""
         return self._collection.name
+
+    def take_over_from(self, namespace: str) -> None:
+        """Let the folder's memories that no namespace has for itself, as stores of older versions had, belong to this one.
+
+        It is done when the folder is opened. On a Chroma server nothing is done: other processes may use it.
+
+        Args:
+            namespace: What they are named after.
+        """
+        self._collection.former = namespace
 
     async def _add(self, contents: Sequence[MemoryContent], ttl: float | None) -> list[str]:
         seconds = self.config.ttl if ttl is None else ttl
@@ -192,6 +240,7 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
         # The last of several with one id counts, as if they had come one after the other.
         unique = list({record.id: record for record in records}.values())
         if unique:
+            await self._ready()
             model = await self._embedder.load()
             cut = await self._in_parts([record.text for record in unique])
             vectors = await self._embedder.embed([text for texts in cut for text in texts])
@@ -210,6 +259,7 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
 
     async def _find(self, search: Search) -> list[MemoryContent]:
         config = self.config
+        await self._ready()
         lowest = config.score_threshold if search.score_threshold is None else search.score_threshold
         found = await self._nearest(search.text, search.k or config.k, search.where)
         scored = [(one, score_of(self._collection.metric, one.distance)) for one in found]
@@ -249,12 +299,86 @@ class ChromaDBVectorMemory(MemoryStore, Component[ChromaDBVectorMemoryModel]):
         """The stats of every collection of the store, by name; those of other agents as well."""
         return await asyncio.to_thread(self._collection.all_stats)
 
+    async def verify(self, *, repair: bool = True) -> MemoryCheck:
+        """See MemoryStore: each memory is looked for by its own vector."""
+        lost = await asyncio.to_thread(self._collection.lost)
+        stats = await asyncio.to_thread(self._collection.stats)
+        left = await self._written_again(lost) if lost and repair else lost
+        return MemoryCheck(
+            collection=stats.collection,
+            namespace=stats.namespace,
+            agent=stats.agent,
+            count=stats.count,
+            lost=len({record_id(name) for name in lost}),
+            left=len({record_id(name) for name in left}),
+        )
+
+    async def _ready(self) -> None:
+        """Let what the index lost be written again, once for each opening of a folder; wait for it, but not for ever."""
+        if not self._is_looked_through:
+            # Opened first: that the folder is locked is for the caller to hear.
+            is_first = await asyncio.to_thread(self._collection.is_first_opened)
+            self._is_looked_through = True
+            # guard: what the index lost is looked for when its folder is opened
+            if is_first:
+                self._mending = asyncio.create_task(self._mended())
+        if self._mending is not None and not self._mending.done():
+            await asyncio.wait({self._mending}, timeout=LONGEST_WAIT)
+
+    async def _mended(self) -> None:
+        try:
+            check = await self.verify()
+        except LongTermMemoryError as error:
+            if self._collection.is_closed:
+                return
+            logger.error("the memory %s could not be looked through: %s", self.collection_name, error)
+            return
+        if check.lost:
+            logger.warning(
+                "no search found %d of the %d memories in %s; %d of them were added again",
+                check.lost,
+                check.count,
+                check.collection,
+                check.lost - check.left,
+            )
+
+    async def _written_again(self, lost: Sequence[str]) -> Sequence[str]:
+        """Write records again, from their texts; those that are lost nevertheless."""
+        for attempt in range(ROUNDS):
+            for some in in_batches(lost):
+                if not await self._write_again(some, is_first=not attempt):
+                    break
+            lost = await asyncio.to_thread(self._collection.lost)
+            if not lost:
+                break
+        return lost
+
+    async def _write_again(self, ids: Sequence[str], *, is_first: bool) -> bool:
+        """Write some records again; False: it has a new index now, in which all are lost."""
+        records = await asyncio.to_thread(self._collection.records, ids)
+        if not records:
+            return True
+        model = await self._embedder.load()
+        cut = await self._in_parts([record.text for record in records])
+        vectors = await self._embedder.embed([texts[0] for texts in cut])
+        try:
+            await asyncio.to_thread(self._collection.write_again, records, vectors, model)
+        except MemoryFailedError:
+            # Its files are damaged: without them Chroma begins anew.
+            if not is_first or not await asyncio.to_thread(self._collection.drop_index):
+                raise
+            return False
+        return True
+
     async def clear(self) -> None:
         """Forget everything. Afterwards another embedding model may be used."""
         await asyncio.to_thread(self._collection.drop)
 
     async def close(self) -> None:
         """Let go of the store; a store in memory is gone. The embedder stays as it is. Safe to repeat."""
+        self._collection.begin_close()
+        if self._mending is not None and not self._mending.done():
+            await asyncio.wait({self._mending})
         await asyncio.to_thread(self._collection.close)
 
     def _to_config(self) -> ChromaDBVectorMemoryModel:

@@ -21,7 +21,9 @@ from .chroma_config import (
     HttpChromaDBVectorMemoryConfig,
     InMemoryChromaDBVectorMemoryConfig,
     PersistentChromaDBVectorMemoryConfig,
+    collection_of,
 )
+from .chroma_index import drop_index, drop_unreadable, in_batches, lost_of
 from .embedders import EmbeddingModel, Vectors
 from .errors import (
     LongTermMemoryError,
@@ -127,12 +129,14 @@ class _Held:
         descriptor: of the lock file.
         number: how often the folder was deleted or replaced before while this process had it open.
         users: stores that use it.
+        done: what was done once since it was locked.
     """
 
     def __init__(self, descriptor: int, number: int) -> None:
         self.descriptor = descriptor
         self.number = number
         self.users = 0
+        self.done: set[object] = set()
 
     def is_in(self, folder: Path) -> bool:
         """Whether the folder still has this very file."""
@@ -182,6 +186,19 @@ class StoreLock:
     def is_there(self) -> bool:
         """Whether the folder is still the one that was locked; one that was deleted or replaced is not."""
         return self._mine is not None and self._mine.is_in(self._folder)
+
+    def is_first(self, what: object) -> bool:
+        """Whether something is to be done now that is done once for the folder, as long as this process has it."""
+        with _guard:
+            if self._mine is None or what in self._mine.done:
+                return False
+            self._mine.done.add(what)
+            return True
+
+    def is_alone(self) -> bool:
+        """Whether no other store of this process uses the folder."""
+        with _guard:
+            return self._mine is not None and self._mine.users == 1
 
     def release(self) -> None:
         """Give the right back; the last user in this process lets other processes in. Safe to repeat."""
@@ -323,10 +340,15 @@ T = TypeVar("T")
 
 MODEL, DIMENSION = "callboard.model", "callboard.dimension"
 NAMESPACE, AGENT = "callboard.namespace", "callboard.agent"
-# With Chroma's own 16 neighbours, a few of some thousand texts that are alike are found by no search at all.
-NEIGHBOURS: Final = 32
-# Looked at for each vector that is added; with Chroma's 100 a few could not be found again.
-CANDIDATES: Final = 200
+# Marks a collection of a namespace of its own. One without it was made when a service named collections after its app's
+# namespace, whichever was in force.
+OWN = "callboard.own"
+INDEX: Final = {
+    # With Chroma's own 16, a few of some thousand texts that are alike are found by no search at all.
+    "max_neighbors": 32,
+    # Looked at for each vector that is added; with Chroma's 100 a few could not be found again.
+    "ef_construction": 200,
+}
 LARGEST_DELETE: Final = 5_000  # ids in one call
 
 # Chroma has one table of the systems behind its clients. Two threads that both find no row for a store there
@@ -351,6 +373,10 @@ class ChromaCollection:
         self._client: ClientAPI | None = None
         self._handle: Collection | None = None
         self._is_closed = False
+        # What is lost is looked for while others write: without this, a memory that was deleted between our reading and
+        # our writing it again would be back.
+        self._writing = threading.RLock()
+        self.former: str | None = None  # see ChromaDBVectorMemory.take_over_from
 
     def upsert(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
         """Add records, or replace those of the same ids and their parts.
@@ -369,19 +395,14 @@ class ChromaCollection:
             handle = self._made(model)
             size = self._opened().get_max_batch_size()
             for start in range(0, len(records), size):
-                part = records[start : start + size]
-                handle.upsert(
-                    ids=[record.id for record in part],
-                    documents=[record.text for record in part],
-                    metadatas=[record.metadata for record in part],
-                    embeddings=vectors[start : start + size],
-                )
+                _write(handle, records[start : start + size], vectors[start : start + size])
             # Only now: parts that a record had before and has no more would be found for what it does not say any longer.
             written = {record.id for record in records}
             parts = parts_of_records(handle, [name for name in written if not is_part(name)])
             _delete(handle, [name for name in parts if name not in written])
 
-        self._do("write", write)
+        with self._writing:
+            self._do("write", write)
 
     def nearest(self, vectors: Vectors, model: EmbeddingModel, k: int, where: Filter | None) -> list[Found]:
         """The records nearest to any of some vectors, each once.
@@ -414,7 +435,8 @@ class ChromaCollection:
                 [*ids, *parts_of_records(handle, ids), *(() if where is None else _ids(handle, where))],
             )
 
-        self._do_if_made("delete", remove, None)
+        with self._writing:
+            self._do_if_made("delete", remove, None)
 
     def forget_expired(self, now: int) -> None:
         """Delete the records that expired before `now`, Unix ms."""
@@ -427,7 +449,55 @@ class ChromaCollection:
             self._opened().delete_collection(self.name)
             self._handle = None
 
-        self._do_if_made("clear", remove, None)
+        with self._writing:
+            self._do_if_made("clear", remove, None)
+
+    def is_first_opened(self) -> bool:
+        """Open the store; whether it is a folder that has this collection, which this process did not look through yet."""
+        is_there = self._do("look", lambda: self._existing() is not None)
+        return is_there and self._lock is not None and self._lock.is_first(("index", self.name))
+
+    def lost(self) -> list[str]:
+        """The ids of the records and parts that no search finds."""
+        failure = chromadb_module().errors.InternalError
+        nothing: list[str] = []
+
+        def look(some: Sequence[str]) -> list[str]:
+            return self._do_if_made("look", lambda handle: lost_of(handle, some, failure), nothing)
+
+        names = self._do_if_made("look", lambda handle: _ids(handle, None), nothing)
+        return [name for some in in_batches(names) for name in look(some)]
+
+    def records(self, ids: Sequence[str]) -> list[Record]:
+        """Records and parts by id, as they are written; those that are not there are left out."""
+        return self._do_if_made("look", lambda handle: _records(handle, ids), [])
+
+    def write_again(self, records: Sequence[Record], vectors: Vectors, model: EmbeddingModel) -> None:
+        """Write records as they are, for the index; those that were changed or deleted meanwhile are left alone."""
+
+        def write(handle: Collection) -> None:
+            self._check_room()
+            self._check(handle, model)
+            there = {one.id: one for one in _records(handle, [record.id for record in records])}
+            rows = [row for row, record in enumerate(records) if there.get(record.id) == record]
+            if rows:
+                _upsert(handle, [records[row] for row in rows], vectors[rows])
+
+        with self._writing:
+            self._do_if_made("write", write, None)
+
+    def drop_index(self) -> bool:
+        """Let the next call begin a new index; False: others in this process have the folder open, and nothing is done."""
+        config = self._config
+        with self._writing, self._guard:
+            if not isinstance(config, PersistentChromaDBVectorMemoryConfig) or self._lock is None:
+                return False
+            handle = self._existing()
+            if handle is None or not self._lock.is_alone():
+                return False
+            self._let_go()
+            drop_index(Path(config.persistence_path), str(handle.id))
+            return True
 
     def stats(self) -> MemoryStats:
         """The stats of this collection."""
@@ -449,6 +519,16 @@ class ChromaCollection:
     def metric(self) -> str:
         """How vectors are compared; an existing collection counts, and not the configuration."""
         return self._config.distance_metric if self._handle is None else _metric(self._handle)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is about to be."""
+        return self._is_closed
+
+    def begin_close(self) -> None:
+        """Let calls that come from now on fail, except for `close`."""
+        if not self._is_private:  # which is emptied when it closes
+            self._is_closed = True
 
     def close(self) -> None:
         """Let go of the store. Safe to repeat."""
@@ -514,9 +594,15 @@ class ChromaCollection:
         if isinstance(self._config, PersistentChromaDBVectorMemoryConfig):
             path = Path(self._config.persistence_path)
             self._lock = StoreLock(path, self._config.lock_patience)
+            if self._lock.is_first("files"):
+                drop_unreadable(path)
         try:
             with _clients:
-                return new_client(self._config, 0 if self._lock is None else self._lock.number)
+                client = new_client(self._config, 0 if self._lock is None else self._lock.number)
+                namespace = self._config.namespace
+                if self.former and self._lock and self._lock.is_first((self.former, namespace)):
+                    take_over(client, self.former, namespace)
+                return client
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -536,16 +622,13 @@ class ChromaCollection:
         if handle is None:
             config = self._config
             # The metric is set here: in metadata, where AutoGen has it, Chroma ignores it.
-            index: Any = {
-                "space": config.distance_metric,
-                "max_neighbors": NEIGHBOURS,
-                "ef_construction": CANDIDATES,
-            }
+            index: Any = {"space": config.distance_metric, **INDEX}
             marks = {
                 MODEL: model.name,
                 DIMENSION: model.dimension,
                 NAMESPACE: config.namespace,
                 AGENT: config.agent,
+                OWN: True,
             }
             # Two writers may both have found no collection: the second one gets the first one's, and checks its model.
             handle = self._opened().get_or_create_collection(
@@ -582,6 +665,27 @@ class ChromaCollection:
         return MemoryUnusableError(f"the collection {self.name}", verdict, advice)
 
 
+def take_over(client: ClientAPI, former: str, namespace: str) -> None:
+    """Let collections named after a namespace that none has for itself belong to another, or to that one itself."""
+    found = client.list_collections()
+    names = {one.name for one in found}
+    taken = 0
+    for one in found:
+        marks = dict(one.metadata or {})
+        name = collection_of(namespace, str(marks.get(AGENT)))
+        if marks.get(NAMESPACE) != former or OWN in marks or (name != one.name and name in names):
+            continue
+        one.modify(name=name, metadata={**marks, NAMESPACE: namespace, OWN: True})
+        taken += 1
+    if taken and namespace != former:
+        logger.warning(
+            "%d memories of agents that all namespaces shared under the name %s belong to the namespace %s from now on",
+            taken,
+            former,
+            namespace,
+        )
+
+
 def score_of(metric: str, distance: float) -> float:
     """The score for a distance of Chroma's; see ChromaDBVectorMemory."""
     if metric == "l2":
@@ -591,6 +695,46 @@ def score_of(metric: str, distance: float) -> float:
 
 def _ids(handle: Collection, where: Filter | None) -> list[str]:
     return list(handle.get(where=_conditions(where), include=[])["ids"])
+
+
+def _write(handle: Collection, records: Sequence[Record], vectors: Vectors) -> None:
+    """Write records, except for those that are there already.
+
+    A message that is handled once more adds its records once more. In Chroma's index that would replace them, which may cost
+    others their place in it; see chroma_index.py.
+    """
+    there = {one.id: one for one in _records(handle, [record.id for record in records])}
+    rows = []
+    later: dict[str, Any] = {}
+    for row, record in enumerate(records):
+        known = there.get(record.id)
+        if known is None or known.text != record.text or _lasting(known) != _lasting(record):
+            rows.append(row)
+        elif known.metadata.get(EXPIRES) != record.metadata.get(EXPIRES):
+            later[record.id] = {EXPIRES: record.metadata.get(EXPIRES)}
+    if rows:
+        _upsert(handle, [records[row] for row in rows], vectors[rows])
+    if later:
+        handle.update(ids=list(later), metadatas=list(later.values()))
+
+
+def _lasting(record: Record) -> dict[str, Any]:
+    return {key: value for key, value in record.metadata.items() if key != EXPIRES}
+
+
+def _upsert(handle: Collection, records: Sequence[Record], vectors: Vectors) -> None:
+    handle.upsert(
+        ids=[record.id for record in records],
+        documents=[record.text for record in records],
+        metadatas=[record.metadata for record in records],
+        embeddings=vectors,
+    )
+
+
+def _records(handle: Collection, ids: Sequence[str]) -> list[Record]:
+    got: Any = handle.get(ids=list(ids), include=["documents", "metadatas"])
+    rows = zip(got["ids"], got["documents"], got["metadatas"], strict=True)
+    return [Record(name, text or "", dict(metadata or {})) for name, text, metadata in rows]
 
 
 def _delete(handle: Collection, ids: Sequence[str]) -> None:

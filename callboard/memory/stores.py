@@ -64,6 +64,28 @@ class MemoryStats(BaseModel):
     metric: str = "cosine"
 
 
+class MemoryCheck(BaseModel):
+    """The memories of a collection that no search found.
+
+    Attributes:
+        collection: its name in the store.
+        namespace: as in MemoryStats.
+        agent: as in MemoryStats.
+        count: memories in it.
+        lost: how many of them no search found.
+        left: how many of these no search finds now.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    collection: str
+    namespace: str | None = None
+    agent: str | None = None
+    count: int = 0
+    lost: int = 0
+    left: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """The arguments of one query, checked. None: as the store is configured.
@@ -114,6 +136,19 @@ class MemoryStore(Memory):
     async def all_stats(self) -> list[MemoryStats]:
         """The stats of every collection in the same place, by name; of this one alone where a store has no others."""
         return [await self.stats()]
+
+    async def verify(self, *, repair: bool = True) -> MemoryCheck:
+        """Look for memories that are counted and that no search finds, and add them again from what the store has.
+
+        A store without an index, which may lose some, has none of these.
+
+        Args:
+            repair: Whether they are added again.
+        """
+        stats = await self.stats()
+        return MemoryCheck(
+            collection=stats.collection, namespace=stats.namespace, agent=stats.agent, count=stats.count
+        )
 
     async def add_many(
         self,
@@ -289,6 +324,11 @@ def _part(record: Record, number: int, text: str) -> Record:
 def is_part(id: str) -> bool:
     """Whether an id is that of a part."""
     return PART_MARK in id
+
+
+def record_id(id: str) -> str:
+    """The id of the record that an id, perhaps that of a part, belongs to."""
+    return id.partition(PART_MARK)[0]
 
 
 def content_of(id: str, text: str, metadata: Mapping[str, Any] | None, score: float) -> MemoryContent:

@@ -23,7 +23,7 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 from callboard.models.types import RequestUsage
-from callboard.tools.schema import schema_to_pydantic_model
+from callboard.tools.json_model import schema_to_pydantic_model
 
 
 class MessageTypeError(ActorError, ValueError):

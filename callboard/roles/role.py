@@ -393,7 +393,8 @@ class Role(BaseModel):
     def context(self) -> Context:
         """The context that it shares with the others of its environment."""
         if self._context is None:
-            self._context = self.rc.env.context if self.rc.has_env else Context()
+            shared: Context = self.rc.env.context if self.rc.has_env else Context()
+            self._context = shared
         return self._context
 
     @property

@@ -53,6 +53,7 @@ class RuntimeConnection:
         transport: the connection to the server; None: it is not open.
         sender: sends by it; None: it was never open.
         readers: what reads along in this process, as long as it is open.
+        scratch: makes a folder for what agents keep beside the server, in a test; None: it is no test.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class RuntimeConnection:
         self._server: ServerHandle | None = None
         self._opening: asyncio.Lock | None = None
         self._throw_away: ThrowAway | None = None
+        self.scratch: Callable[[], Path] | None = None
 
     async def open(self) -> None:
         """Connects and declares; see RedisAgentRuntime.open."""

@@ -16,7 +16,7 @@ from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import Buried
 from callboard.core.agent import Messaging
 from callboard.core.cancellation import CancellationToken
-from callboard.core.context import ContextScope, MessageContext
+from callboard.core.context import ContextScope, MessageContext, host
 from callboard.core.handlers import RoutedAgent, event, rpc
 from callboard.core.people import InputRequest, Question
 from callboard.core.state import restore_state
@@ -85,7 +85,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
-            with ContextScope(noting, questions), taping(tape):
+            here = ContextScope(host, (self, self.id.key))
+            with ContextScope(noting, questions), taping(tape), here:
                 said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
             await self._remember(agent)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import inspect
 import os
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
@@ -34,6 +36,8 @@ QUICK: Final = {
 class Harness:
     """Runtimes that share a server and a namespace of their own; at the end all are closed and the namespace is deleted.
 
+    What a memory service of the app remembers is in a folder of the harness, which is deleted as well.
+
     An async context manager.
 
     Args:
@@ -52,6 +56,7 @@ class Harness:
         self.url = url or f"memory://{self.namespace}"
         self.settings = BrokerSettings(**{**QUICK, **settings, "namespace": self.namespace})
         self._runtimes: list[RedisAgentRuntime] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def runtime(self, **options: Any) -> RedisAgentRuntime:
         """A runtime without agents, as one more process would have; it is not started.
@@ -78,14 +83,26 @@ class Harness:
 
     def _keep(self, runtime: RedisAgentRuntime) -> RedisAgentRuntime:
         self._runtimes.append(runtime)
+        runtime.connection.scratch = self._scratch
         return runtime
+
+    def _scratch(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix=f"{self.namespace}-")
+        return Path(self._folder.name)
 
     async def close(self) -> None:
         """Closes the runtimes, the newest first, and deletes the namespace; safe to repeat."""
         async with contextlib.AsyncExitStack() as ending:
+            ending.callback(self._delete_folder)
             ending.push_async_callback(self._delete_namespace)
             while self._runtimes:
                 ending.push_async_callback(self._runtimes.pop(0).close)
+
+    def _delete_folder(self) -> None:
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
 
     async def _delete_namespace(self) -> None:
         await RedisTransport(self.url, self.settings).close(delete_namespace=True)

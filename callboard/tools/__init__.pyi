@@ -17,6 +17,7 @@ from .dynamic import DynamicWorkbench as DynamicWorkbench
 from .errors import ToolError as ToolError
 from .function import FunctionTool as FunctionTool, tool as tool
 from .http import HttpLimits as HttpLimits, HttpTool as HttpTool
+from .json_model import schema_to_pydantic_model as schema_to_pydantic_model
 from .langchain import LangChainToolAdapter as LangChainToolAdapter
 from .mcp import (
     McpWorkbench as McpWorkbench,
@@ -25,11 +26,7 @@ from .mcp import (
 )
 from .remote import RemoteTool as RemoteTool, ToolCallRequest as ToolCallRequest
 from .runner import ToolEvent as ToolEvent, run_tools as run_tools
-from .schema import (
-    ParametersSchema as ParametersSchema,
-    ToolSchema as ToolSchema,
-    schema_to_pydantic_model as schema_to_pydantic_model,
-)
+from .schema import ParametersSchema as ParametersSchema, ToolSchema as ToolSchema
 from .static import (
     StaticStreamWorkbench as StaticStreamWorkbench,
     StaticWorkbench as StaticWorkbench,

@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from pydantic import BaseModel
 
 from callboard.core.cancellation import CancellationToken
-from callboard.foundation import MissingPackageError
+from callboard.foundation import MissingPackageError, addresses
+from callboard.foundation.addresses import is_public
 from callboard.foundation.component import (
     Component,
     ComponentNotAllowedError,
@@ -41,7 +40,8 @@ from .errors import (
     ToolDeclarationError,
     ToolTimeoutError,
 )
-from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
+from .json_model import given_arguments, model_of_parameters
+from .schema import ParametersSchema, to_parameters
 
 if TYPE_CHECKING:
     import ssl
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     import httpx2
 
 
-NAT64: Final = IPv6Network("64:ff9b::/96")
-NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
-COMPATIBLE: Final = IPv6Network("::/96")
 SILENT: Final = "gave no answer"
 
 
@@ -85,40 +82,10 @@ async def lookup(host: str, port: int) -> list[str]:
     Raises:
         ToolConnectionError: None (a ConnectionError).
     """
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        return await addresses.lookup(host, port)
     except (OSError, UnicodeError) as error:
         raise ToolConnectionError(host, f"its address is not known ({error})", SILENT) from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def is_public(address: str) -> bool:
-    """True for an address of the public internet.
-
-    IPv6 addresses that stand for an IPv4 one (mapped, NAT64, 6to4, Teredo) are judged by that one.
-    """
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv4Address):
-        return _is_public_v4(found)
-    inner = _inner(found)
-    if inner is not None:
-        return _is_public_v4(inner)
-    return found.is_global and not found.is_multicast and found not in NAT64_LOCAL and found not in COMPATIBLE
-
-
-def _is_public_v4(address: IPv4Address) -> bool:
-    return address.is_global and not address.is_multicast
-
-
-def _inner(address: IPv6Address) -> IPv4Address | None:
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address in NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    if address.sixtofour is not None:
-        return address.sixtofour
-    return address.teredo[1] if address.teredo is not None else None
 
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -408,14 +375,14 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
             query_params=tuple(query_params),
             limits=limits or HttpLimits(),
         )
-        _check(self._config)
+        self._given_parameters = _checked(self._config)
         self._limits = self._config.limits
         self._ssl_context = ssl_context
-        model = model_from_schema(json_schema, name)
+        model = model_of_parameters(self._given_parameters, name)
         super().__init__(model, str if return_type == "text" else object, name, description, timeout=timeout)
 
     def _describe(self) -> ParametersSchema:
-        return to_parameters(self._config.json_schema, self._config.name)
+        return self._given_parameters
 
     def to_config(self) -> HttpToolConfig:
         """The tool as plain data, headers included."""
@@ -450,7 +417,7 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
             ToolArgumentsError: An argument can't be part of the path (a ValueError).
             MissingPackageError: httpx2 is not installed (an ImportError).
         """
-        request = self._request(given_arguments(args, self._config.json_schema))
+        request = self._request(given_arguments(args, self._given_parameters))
         try:
             async with asyncio.timeout(self._config.timeout):
                 found = await self._fetch(request)
@@ -511,12 +478,12 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
         """Status, where it redirects to or "", and what the answer holds, from the first address that takes a connection."""
         import httpx2
 
-        addresses = await addresses_of(request.host, request.port, allow_private=self._limits.allow_private)
-        for address in addresses:
+        found = await addresses_of(request.host, request.port, allow_private=self._limits.allow_private)
+        for address in found:
             try:
                 return await self._send_to(client, request, address)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if address == addresses[-1]:
+                if address == found[-1]:
                     raise ToolConnectionError(request.host, _reason(error), SILENT) from error
             except (httpx2.TransportError, httpx2.InvalidURL) as error:
                 raise ToolConnectionError(request.host, _reason(error), SILENT) from error
@@ -582,11 +549,13 @@ def _useless(reason: str) -> HttpToolError:
     return HttpToolError(f"the server's answer can't be used: {reason}")
 
 
-def _check(config: HttpToolConfig) -> None:
-    """Refuses what can't work when the tool is made, and not in the middle of a conversation."""
-    properties = config.json_schema.get("properties", {})
-    if config.json_schema.get("type", "object") != "object" or not isinstance(properties, Mapping):
+def _checked(config: HttpToolConfig) -> ParametersSchema:
+    """The parameters; refuses what can't work when the tool is made, and not in the middle of a conversation."""
+    schema = config.json_schema
+    if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
         raise ToolDeclarationError(config.name, 'its JSON schema has to be of {"type": "object"}')
+    parameters = to_parameters(schema, config.name)
+    properties = parameters["properties"]
     if not config.host or any(letter in config.host for letter in "/@?#[] \\"):
         raise ToolDeclarationError(config.name, f"{config.host!r} is no host: give its name or address alone")
     if not config.path.startswith("/"):
@@ -594,7 +563,7 @@ def _check(config: HttpToolConfig) -> None:
     if config.port not in range(1, 65536) or config.scheme not in DEFAULT_PORTS:
         raise ToolDeclarationError(config.name, f"{config.port} is no port")
     for name in PLACEHOLDER.findall(config.path):
-        if name not in properties or name not in config.json_schema.get("required", ()):
+        if name not in properties or name not in parameters.get("required", ()):
             raise ToolDeclarationError(
                 config.name, f"{{{name}}} of its path has to be a required property of the schema"
             )
@@ -603,3 +572,4 @@ def _check(config: HttpToolConfig) -> None:
             raise ToolDeclarationError(
                 config.name, f"query_params names {name!r}, which the schema does not have"
             )
+    return parameters

@@ -11,7 +11,8 @@ from callboard.core.cancellation import CancellationToken
 
 from .base import BaseTool
 from .errors import not_a_tool
-from .schema import ParametersSchema, given_arguments, model_from_schema, to_parameters
+from .json_model import given_arguments, model_of_parameters
+from .schema import ParametersSchema, to_parameters
 
 
 @runtime_checkable
@@ -50,19 +51,21 @@ class LangChainToolAdapter(BaseTool[BaseModel, Any]):
             raise not_a_tool(langchain_tool)
         self._tool = langchain_tool
         name, given = langchain_tool.name, langchain_tool.args_schema
-        self._json_schema: Mapping[str, Any] | None = given if isinstance(given, Mapping) else None
-        model = model_from_schema(given, name) if isinstance(given, Mapping) else given or _OneInput
+        self._given_parameters = to_parameters(dict(given), name) if isinstance(given, Mapping) else None
+        model = (
+            model_of_parameters(self._given_parameters, name)
+            if self._given_parameters
+            else given or _OneInput
+        )
         super().__init__(cast("type[BaseModel]", model), object, name, langchain_tool.description)
 
     def _describe(self) -> ParametersSchema:
-        if self._json_schema is None:
-            return super()._describe()
-        return to_parameters(dict(self._json_schema), self.name)
+        return self._given_parameters or super()._describe()
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Run it with checked arguments."""
-        if self._json_schema is not None:
-            return await self._tool.ainvoke(given_arguments(args, self._json_schema))
+        if self._given_parameters is not None:
+            return await self._tool.ainvoke(given_arguments(args, self._given_parameters))
         if isinstance(args, _OneInput):
             return await self._tool.ainvoke(args.input)
         return await self._tool.ainvoke({name: getattr(args, name) for name in type(args).model_fields})

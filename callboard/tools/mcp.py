@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation import MissingPackageError
+from callboard.foundation.addresses import has_to_be_public, public_addresses, public_transport
 from callboard.foundation.component import (
     Component,
     ComponentNotAllowedError,
@@ -198,10 +199,12 @@ class McpSession:
 
     Args:
         params: The server.
+        public: It may have public addresses only.
     """
 
-    def __init__(self, params: McpServerParams) -> None:
+    def __init__(self, params: McpServerParams, *, public: bool = False) -> None:
         self._params = params
+        self._public = public
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
@@ -251,7 +254,9 @@ class McpSession:
 
     def _transport(self) -> Any:
         params = self._params
-        return _stdio(params, self._end) if isinstance(params, StdioServerParams) else _http(params)
+        if isinstance(params, StdioServerParams):
+            return _stdio(params, self._end)
+        return _http(params, public=self._public)
 
     async def _hold(self) -> None:
         from mcp import Client
@@ -312,13 +317,20 @@ def _process_of(client: Any) -> Any:
 
 
 @asynccontextmanager
-async def _http(params: StreamableHttpServerParams) -> AsyncIterator[Any]:
+async def _http(params: StreamableHttpServerParams, *, public: bool) -> AsyncIterator[Any]:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
+    if public:
+        # Said at once: of an error in a request the `mcp` package tells no reason
+        parts = urlsplit(params.url)
+        await public_addresses(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    transport = public_transport() if public else None
     timeout = httpx2.Timeout(params.timeout, read=params.sse_read_timeout)
     async with (
-        httpx2.AsyncClient(headers=dict(params.headers or {}), timeout=timeout) as client,
+        httpx2.AsyncClient(
+            headers=dict(params.headers or {}), timeout=timeout, transport=transport
+        ) as client,
         streamable_http_client(
             params.url, http_client=client, terminate_on_close=params.terminate_on_close
         ) as streams,
@@ -422,7 +434,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
 
     A dump (`dump_component`) has no secrets: variables of the environment are named where they are secret by their name,
     and found in the environment where it is loaded; such headers are left out. A program is started only when it is among
-    the `commands` of `load_component`.
+    the `commands` of `load_component`, and a server at private addresses is reached only when it is among the `hosts`.
 
     Args:
         server_params: The server.
@@ -449,6 +461,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
         self._overrides = Overrides(tool_overrides)
         self._connect_timeout = connect_timeout
         self._limits = limits
+        self._public = False
         self._connecting = asyncio.Lock()
         self._session: McpSession | None = None
         self._client: Client | None = None
@@ -566,7 +579,7 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
     async def _connected(self) -> Client:
         async with self._connecting:
             if self._client is None:
-                session = McpSession(self._params)
+                session = McpSession(self._params, public=self._public)
                 self._client = await session.open(self._connect_timeout)
                 self._session = session
             return self._client
@@ -590,7 +603,10 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
     @classmethod
     def _from_config(cls, config: McpWorkbenchConfig) -> Self:
         params, overrides = params_of(config), config.tool_overrides
-        return cls(params, overrides, connect_timeout=config.connect_timeout, limits=config.limits)
+        made = cls(params, overrides, connect_timeout=config.connect_timeout, limits=config.limits)
+        if isinstance(params, StreamableHttpServerParams):
+            made._public = has_to_be_public(urlsplit(params.url).hostname or "")
+        return made
 
 
 async def _ask(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import reduce
-from operator import or_
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
     Final,
-    Literal,
     NotRequired,
     TypedDict,
     Union,
@@ -35,6 +31,18 @@ from callboard.core.cancellation import CancellationToken
 from callboard.core.context import MessageContext
 
 from .errors import ToolDeclarationError
+from .json_schema import (
+    DATA,
+    NAMED,
+    PREFIX,
+    agree,
+    opened,
+    properties_of,
+    references,
+    required_of,
+    together,
+    with_definitions,
+)
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 MAX_DESCRIPTION: Final = 1024  # characters; the limit of OpenAI's API
@@ -126,18 +134,19 @@ def parameters_of(model: type[BaseModel], tool: str, *, strict: bool = False) ->
 def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) -> ParametersSchema:
     """A JSON schema of an object as the parameters of a tool.
 
-    References are replaced by what they refer to, because many models' servers know none.
+    References are replaced by what they refer to, and the parts of `allOf` by one schema, because many models' servers know
+    none.
 
     Raises:
         ToolDeclarationError: Strict mode asks for what the schema does not have (a ValueError).
     """
-    definitions = schema.get("$defs", {})
+    whole, definitions = with_definitions(schema)
     found = _Inliner(definitions)
-    body = found.inlined({key: value for key, value in schema.items() if key != "$defs"})
+    body = found.inlined(opened(whole, definitions))
     parameters = ParametersSchema(
         type="object",
-        properties=body.get("properties", {}),
-        required=list(body.get("required", [])),
+        properties=dict(properties_of(body)),
+        required=required_of(body),
         additionalProperties=body.get("additionalProperties", False),
     )
     if found.kept:
@@ -158,11 +167,16 @@ def to_parameters(schema: dict[str, Any], tool: str, *, strict: bool = False) ->
     return parameters
 
 
+#: Schemas in one before references are kept after all: those to each other grow by powers of two.
+LARGEST: Final = 1_000
+
+
 class _Inliner:
     """Replaces references; what refers to itself is kept."""
 
     def __init__(self, definitions: dict[str, Any]) -> None:
         self._definitions = definitions
+        self._left = LARGEST
         self.kept: dict[str, None] = {}
 
     def inlined(self, node: Any, inside: tuple[str, ...] = ()) -> Any:
@@ -170,14 +184,53 @@ class _Inliner:
             return [self.inlined(item, inside) for item in node]
         if not isinstance(node, dict):
             return node
-        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
-        if name not in self._definitions:
-            return {key: self.inlined(value, inside) for key, value in node.items()}
-        if name in inside or self._is_recursive(name):
+        self._left -= 1
+        node = self._merged(node)
+        name = self._referred(node)
+        if name is None:
+            return {key: self._part(key, value, inside) for key, value in node.items()}
+        if name in inside or self._is_recursive(name) or self._left < 0:
             self.kept[name] = None
             return dict(node)
-        beside = {key: self.inlined(value, inside) for key, value in node.items() if key != "$ref"}
-        return {**self.inlined(copy.deepcopy(self._definitions[name]), (*inside, name)), **beside}
+        beside = {key: self._part(key, value, inside) for key, value in node.items() if key != "$ref"}
+        found = self.inlined(self._definitions[name], (*inside, name))
+        return {**found, **beside} if isinstance(found, dict) else found
+
+    def _part(self, key: str, value: Any, inside: tuple[str, ...]) -> Any:
+        if key in DATA:
+            return value
+        if key in NAMED and isinstance(value, dict):
+            return {name: self.inlined(part, inside) for name, part in value.items()}
+        return self.inlined(value, inside)
+
+    def _referred(self, node: Any) -> str | None:
+        """The name of the definition that a schema refers to."""
+        name = str(node.get("$ref", "")).removeprefix(PREFIX) if isinstance(node, dict) else ""
+        return name if name in self._definitions else None
+
+    def _merged(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The schema without `allOf`, where that can be one with it."""
+        parts = node.get("allOf")
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            return node
+        rest = {key: value for key, value in node.items() if key != "allOf"}
+        if len(parts) > 1 or self._referred(node):
+            names = [name for part in (node, *parts) if (name := self._referred(part))]
+            if any(
+                self._is_recursive(name) or not isinstance(self._definitions[name], dict) for name in names
+            ):
+                return node
+            rest, *parts = [self._replaced(part) for part in (rest, *parts)]
+        every = [rest, *parts]
+        return together(every) if agree(every) else node
+
+    def _replaced(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The schema with what it refers to in its place, which does not refer to itself."""
+        name = self._referred(node)
+        found = self._merged(node) if name is None else self._replaced(self._definitions[name])
+        return (
+            together([{key: value for key, value in node.items() if key != "$ref"}, found]) if name else found
+        )
 
     def all_kept(self) -> Iterator[str]:
         """The definitions that stay, with those that they need."""
@@ -191,25 +244,14 @@ class _Inliner:
         seen: set[str] = set()
         waiting = [name]
         while waiting:
-            for reference in references_in(self._definitions.get(waiting.pop(), {})):
-                found = reference.removeprefix("#/$defs/")
+            for reference in references(self._definitions.get(waiting.pop(), {})):
+                found = reference.removeprefix(PREFIX)
                 if found == name:
                     return True
                 if found not in seen:
                     seen.add(found)
                     waiting.append(found)
         return False
-
-
-def references_in(node: Any) -> Iterator[str]:
-    """The references in a JSON schema, as they are written."""
-    if isinstance(node, Mapping):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"]
-        node = list(node.values())
-    if isinstance(node, list):
-        for part in node:
-            yield from references_in(part)
 
 
 def _make_strict(node: Any, where: str) -> Iterator[str]:
@@ -482,145 +524,3 @@ def _model(tool: str, definitions: Mapping[str, Any]) -> type[BaseModel]:
         reason = re.sub(r"\s+", " ", str(error).partition(". ")[0])
         raise ToolDeclarationError(tool, f"pydantic can't describe its arguments: {reason}") from error
     return made
-
-
-_PLAIN: Final[Mapping[str, Any]] = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "null": None,
-}
-_RULES: Final[Mapping[str, str]] = {
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "pattern": "pattern",
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusiveMinimum": "gt",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "minItems": "min_length",
-    "maxItems": "max_length",
-}
-
-
-def model_from_schema(schema: Mapping[str, Any], tool: str) -> type[BaseModel]:
-    """A model for the arguments that a JSON schema of an object describes.
-
-    Types, enums, unions, lists, nested objects and limits are checked; what else JSON schema has is let through.
-
-    Args:
-        schema: The schema; references inside it are resolved.
-        tool: Name of the tool.
-    """
-    return _object(dict(to_parameters(dict(schema), tool)), f"{tool}args")
-
-
-def schema_to_pydantic_model(
-    schema: Mapping[str, Any], model_name: str = "GeneratedModel"
-) -> type[BaseModel]:
-    """A pydantic model for the objects that a JSON schema describes; a name of `autogen_core.utils`.
-
-    Unlike with AutoGen's, a key that the schema does not name is refused unless `additionalProperties` allows it, and a
-    format is a note: nothing is converted.
-
-    Args:
-        schema: A schema of an object; references inside it are resolved.
-        model_name: The name of the class.
-
-    Raises:
-        ToolDeclarationError: It is of something else, or a reference leads nowhere (a ValueError).
-    """
-    if schema.get("type", "object") != "object":
-        raise ToolDeclarationError(model_name, 'its JSON schema has to be of {"type": "object"}')
-    definitions = schema.get("$defs", {})
-    for reference in references_in(schema):
-        if reference.removeprefix("#/$defs/") not in definitions:
-            raise ToolDeclarationError(model_name, f"{reference} leads nowhere in its JSON schema")
-    return _object(dict(to_parameters(dict(schema), model_name)), model_name)
-
-
-def _field_name_of_key(key: str, number: int, keys: Collection[str]) -> str:
-    """The key itself, unless Python or pydantic gives it a meaning."""
-    is_taken = hasattr(BaseModel, key) or key.startswith(("_", "model_")) or keyword.iskeyword(key)
-    if key.isidentifier() and not is_taken:
-        return key
-    name = f"field_{number}"
-    while name in keys:
-        name += "_"
-    return name
-
-
-def _object(node: Mapping[str, Any], name: str) -> type[BaseModel]:
-    required = node.get("required", ())
-    definitions: dict[str, Any] = {}
-    properties = node.get("properties", {})
-    for number, (key, part) in enumerate(properties.items()):
-        name_of_field = _field_name_of_key(key, number, properties)
-        annotation = _type(part, f"{name}_{key}")
-        default = part.get("default") if isinstance(part, Mapping) else None
-        if key in required:
-            definitions[name_of_field] = (annotation, Field(alias=key))
-        else:
-            # Many models write null for what they leave out.
-            definitions[name_of_field] = (annotation | None, Field(default, alias=key))
-    config = ConfigDict(extra="allow" if node.get("additionalProperties") else "forbid")
-    made: type[BaseModel] = create_model(name, __config__=config, **definitions)
-    return made
-
-
-def _type(node: Any, name: str) -> Any:
-    if not isinstance(node, Mapping):
-        return Any
-    if "enum" in node:
-        return Literal[tuple(node["enum"])] if all(map(_is_literal, node["enum"])) else Any
-    if "const" in node:
-        return Literal[node["const"]] if _is_literal(node["const"]) else Any
-    options = node.get("anyOf") or node.get("oneOf")
-    if options:
-        return reduce(or_, (_type(option, f"{name}_{i}") for i, option in enumerate(options)))
-    kind = node.get("type")
-    if isinstance(kind, list):
-        return reduce(or_, (_type({**node, "type": one}, name) for one in kind))
-    return _of_kind(kind, node, name)
-
-
-def _of_kind(kind: Any, node: Mapping[str, Any], name: str) -> Any:
-    rules = {ours: node[theirs] for theirs, ours in _RULES.items() if theirs in node and _fits(theirs, kind)}
-    if kind == "array":
-        found: Any = list[_type(node.get("items"), f"{name}_item")]  # type: ignore[misc]
-    elif kind == "object":
-        return _object(node, name) if node.get("properties") else dict[str, Any]
-    elif isinstance(kind, str) and kind in _PLAIN:
-        found = _PLAIN[kind]
-    else:
-        return Any
-    return Annotated[found, Field(**rules)] if rules else found
-
-
-def _fits(rule: str, kind: Any) -> bool:
-    if rule in ("minItems", "maxItems"):
-        return bool(kind == "array")
-    if rule in ("minLength", "maxLength", "pattern"):
-        return bool(kind == "string")
-    return kind in ("integer", "number")
-
-
-def _is_literal(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | bool)
-
-
-def given_arguments(args: BaseModel, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as plain data: those that were given, and defaults of the schema; a null for nothing is left out.
-
-    Args:
-        args: An instance of what `model_from_schema` made.
-        schema: The schema.
-    """
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    defaults = {name: part.get("default") for name, part in properties.items() if isinstance(part, Mapping)}
-    dumped = args.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    required = schema.get("required", ())
-    given = {name: value for name, value in dumped.items() if value is not None or name in required}
-    return {**{name: value for name, value in defaults.items() if value is not None}, **given}

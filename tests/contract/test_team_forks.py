@@ -154,6 +154,7 @@ async def test_the_same_order_again_changes_nothing(runtime: RedisAgentRuntime) 
     sea = await sea_of(runtime, max_turns=1)
     await sea.run(task="go")
     cut = await runtime.send_message(Fork(fork_id="f", conversation="lake"), AgentId("poets", "sea"))
+    assert cut.part is not None
     order, manager = Born(fork_id="f", part=cut.part), AgentId("poets", "lake")
     for _ in range(2):
         assert (await runtime.send_message(order, manager)).problem == ""

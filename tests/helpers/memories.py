@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from callboard import App, MessageContext, RoutedAgent, event
 from callboard.memory import HashingEmbedder, MemoryContent, MemoryMimeType
+from callboard.memory.chroma_collection import INDEX
 from callboard.memory_service import MemoryServiceClient, memory_service
 
 SHARED = "shared"
@@ -25,6 +26,9 @@ class Lesson(BaseModel):
 def fact(number: int) -> str:
     return f"fact {number}: {number * 7919 % 10007} apples weigh {number * 104729 % 99991} grams"
 
+
+if "SYNC_EVERY" in os.environ:  # changes after which Chroma writes its index to files
+    INDEX["sync_threshold"] = int(os.environ["SYNC_EVERY"])
 
 app = App("learning")
 # The default model embeds a few dozen texts a second on a busy machine: too slow for 4,000 in a test.

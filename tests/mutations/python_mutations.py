@@ -34,6 +34,11 @@ HOST = "unit/runtime/test_host.py::"
 ONCE = "unit/runtime/test_once.py::"
 TOOLS = "unit/tools/test_running.py::"
 ASSISTANT = "unit/agents/assistant/test_recorded.py::"
+INDEX = (
+    "unit/memory/stores/chroma/test_index.py::"
+    "test_what_the_index_lost_is_added_again_when_the_store_is_opened"
+)
+NAMESPACES = "unit/memory_service/test_namespaces.py::"
 SENDING = "unit/runtime/test_sending.py::"
 RUNTIME = "unit/runtime/test_runtime.py::"
 OPENING = "contract/test_runtime_opening.py::"
@@ -750,6 +755,20 @@ PYTHON_MUTATIONS: Final = (
         "what a memory found stays so, else the model were asked again",
         becomes("return await _asked(memory, context)"),
         (f"{ASSISTANT}test_what_a_memory_found_stays_so",),
+        quick=False,
+    ),
+    Mutation(
+        "what the index of a memory lost stays lost",
+        "what the index lost is looked for when its folder is opened",
+        never,
+        (f"{INDEX}[without_map]",),
+        quick=False,
+    ),
+    Mutation(
+        "memories belong to the app's own namespace, whichever is in force",
+        "memories belong to the namespace in force",
+        becomes("at = config if is_named else replace(config, namespace=otherwise)"),
+        (f"{NAMESPACES}test_a_namespace_finds_what_was_stored_in_it_and_nothing_else",),
         quick=False,
     ),
     Mutation(

@@ -101,13 +101,16 @@ async def test_a_future_linked_to_a_cancelled_token_is_cancelled_at_once() -> No
 async def test_a_link_ends_with_its_future() -> None:
     token = CancellationToken()
     linked = []
-    for number in range(3):
+
+    async def link(number: int) -> None:
         future = asyncio.get_running_loop().create_future()
         linked.append(weakref.ref(future))
         token.link_future(future).set_result(number)
         await future
+
+    for number in range(3):
+        await link(number)
     await asyncio.sleep(0)
-    del future
     gc.collect()
     assert [one() for one in linked] == [None, None, None]
     token.cancel()

@@ -1,4 +1,4 @@
-"""`callboard memory`: documents into long-term memory, searches in it, and clearing it."""
+"""`callboard memory`: documents into long-term memory, searches in it, verifying and clearing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ from callboard.cli.exits import bad_use
 from callboard.cli.messages import parse_fields
 from callboard.cli.options import AsJson, Namespace, Url, command
 from callboard.cli.output import print_json, progress, remark, say, say_table
-from callboard.cli.sessions import publisher, run
+from callboard.cli.sessions import namespace_of, publisher, run
 from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from callboard.memory.chroma import ChromaDBVectorMemory
     from callboard.memory.documents import Chunk, ChunkSettings
     from callboard.memory.embedders import Embedder, TextLimit
-    from callboard.memory.stores import MemoryStats
+    from callboard.memory.stores import MemoryCheck, MemoryStats
     from callboard.memory_service import MemoryServiceClient
 
 
@@ -41,7 +41,7 @@ class MemoryLocation:
         path: Folder of the store.
         chroma: URL of a Chroma server.
         url: Redis server of the app.
-        namespace: Of the memories; None: the app's, or `main`.
+        namespace: Of the memories; None: the app's, CALLBOARD_NAMESPACE, or `main`.
         agent: The agent that remembers.
         model: Embedding model.
     """
@@ -85,6 +85,38 @@ class MemoryLocation:
         finally:
             await memory.close()
 
+    async def verified(self, *, repair: bool) -> list[MemoryCheck]:
+        """Every memory of the store looked through; through a service, those of its namespace."""
+        async with self.opened() as first:
+            found = [one for one in await first.all_stats() if self.namespace in (None, one.namespace)]
+            if self.target is not None:
+                return await self._verified_by_service(found, repair)
+        checks = []
+        for one in found:
+            memory = self._memory_of(one)
+            try:
+                checks.append(await memory.verify(repair=repair))
+            finally:
+                await memory.close()
+        return checks
+
+    def _memory_of(self, stats: MemoryStats) -> ChromaDBVectorMemory:
+        from callboard.memory.chroma import ChromaDBVectorMemory
+
+        model = self.model or (HASHING if (stats.model or "").startswith(HASHING) else None)
+        config = replace(self._config(), collection_name=stats.collection)
+        # None: that of the process, when it is needed; it may not be installed.
+        return ChromaDBVectorMemory(config, None if model is None else embedder_of(model, quick=False))
+
+    async def _verified_by_service(self, found: list[MemoryStats], repair: bool) -> list[MemoryCheck]:
+        namespace = self.namespace_in_force
+        agents = [one.agent for one in found if one.agent is not None and one.namespace == namespace]
+        checks = []
+        for agent in agents:
+            async with replace(self, agent=agent).opened() as memory:
+                checks.append(await memory.verify(repair=repair))
+        return checks
+
     async def limit(self) -> TextLimit | None:
         """The longest text that the embedding model reads whole; None: any. The model itself is not loaded."""
         from callboard.memory.embedders import limit_of
@@ -113,6 +145,13 @@ class MemoryLocation:
             bad_use(f"there is no memory in {self._folder}: `callboard memory import` makes one")
 
     @property
+    def namespace_in_force(self) -> str:
+        """The namespace whose memories these are."""
+        from callboard.process.loader import load_app
+
+        return namespace_of(None if self.target is None else load_app(self.target), self.namespace)
+
+    @property
     def _folder(self) -> Path:
         from callboard.memory_service import DEFAULT_PATH
 
@@ -124,7 +163,7 @@ class MemoryLocation:
             PersistentChromaDBVectorMemoryConfig,
         )
 
-        namespace = self.namespace or "main"
+        namespace = self.namespace_in_force
         if self.chroma is not None:
             return HttpChromaDBVectorMemoryConfig.from_url(self.chroma, namespace=namespace, agent=self.agent)
         return PersistentChromaDBVectorMemoryConfig(
@@ -159,7 +198,7 @@ DEFAULT_AGENT = "default"
 SHOWN = 300  # characters of a memory in a list
 
 memory = typer.Typer(
-    help="Long-term memory: import documents, search them, clear them.",
+    help="Long-term memory: import, search, verify and clear it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -339,7 +378,9 @@ def stats(
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the memories of a store. These are the agent, the number of texts, and the model that made the vectors.
+    """Show the memories of a store. These are the agent, its namespace, the number of texts, and the model of the vectors.
+
+    An agent finds those of the namespace that it runs in: --namespace shows these alone.
 
     Vectors of different models can't be compared, so a memory is always used with the model named here.
 
@@ -361,6 +402,49 @@ def stats(
         return
     rows = [(one.agent or one.collection, one.namespace, one.count, one.model, one.metric) for one in found]
     say_table(("AGENT", "NAMESPACE", "MEMORIES", "MODEL", "METRIC"), rows)
+    remark(f"the namespace in force is {location.namespace_in_force}")
+
+
+def verify(
+    target: Target = None,
+    path: Store = None,
+    chroma: ServerUrl = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what is lost, and change nothing.")
+    ] = False,
+    model: Model = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look each memory up, and add those again that no search finds.
+
+    Chroma's index may lose memories that the store has, as when a process is killed while it writes. A folder that is opened
+    is looked through by itself; this tells how things stand, and is for a Chroma server.
+
+      callboard memory verify
+      callboard memory verify --app counting:app        while a worker runs its memory service
+    """
+    location = MemoryLocation(target, path, chroma, url, namespace, DEFAULT_AGENT, model)
+    checks = run(location.verified(repair=not dry_run))
+    if as_json:
+        print_json([one.model_dump() for one in checks])
+    else:
+        rows = [(one.agent or one.collection, one.namespace, one.count, one.lost, one.left) for one in checks]
+        if rows:
+            say_table(("AGENT", "NAMESPACE", "MEMORIES", "LOST", "LOST NOW"), rows)
+        say(_verdict(sum(one.lost for one in checks), sum(one.left for one in checks), dry_run))
+    if any(one.left for one in checks):
+        raise typer.Exit(1)
+
+
+def _verdict(lost: int, left: int, dry_run: bool) -> str:
+    if not lost:
+        return "every memory is found"
+    what = f"no search found {_counted(lost, 'memory', 'memories')}"
+    if dry_run:
+        return f"{what}: run it without --dry-run, which adds them again"
+    return f"{what}; {lost - left:,} were added again"
 
 
 def clear(
@@ -423,4 +507,5 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 command(memory, "import", import_)
 command(memory, "query", query)
 command(memory, "stats", stats)
+command(memory, "verify", verify)
 command(memory, "clear", clear)

@@ -229,13 +229,37 @@ LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 NUMBER, ARCHITECTURE = 0, 4  # where a filter finds them
 #: From here on, the numbers of x86_64 are those of its second set of calls, which nothing uses.
 X32 = 0x40000000
-IO_URING_SETUP = 425
-#: By machine: how the kernel calls it, and the numbers of `socket` and `memfd_create`.
-MACHINES = {
-    "x86_64": (0xC000003E, 41, 319),
-    "aarch64": (0xC00000B7, 198, 279),
-    "riscv64": (0xC00000F3, 198, 279),
+#: Calls that are refused, by their numbers on x86_64 and on other machines: memory that belongs to no process, and so is
+#: counted nowhere (segments and queues of SysV, POSIX queues, files in memory, mounts of tmpfs in namespaces of its own);
+#: keyrings, which hold the secrets of whoever started us; and `io_uring`, whose calls no filter sees.
+REFUSED_CALLS = {
+    "add_key": (248, 217),
+    "keyctl": (250, 219),
+    "request_key": (249, 218),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "mount": (165, 40),
+    "io_uring_setup": (425, 425),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
 }
+#: The same of what `network=True` allows.
+SOCKET = (41, 198)
+#: By machine: how the kernel calls it, and which of the numbers are its own.
+MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
 
 
 class _Instruction(ctypes.Structure):
@@ -255,7 +279,7 @@ def refuse_calls(*, network: bool) -> None:
     """Refuse system calls, for this process and its children, for good. `no_new_privs` must be set.
 
     A socket of any family is refused: those of this machine lead out of the confinement too (Docker's, Redis's).
-    `socketpair` is not: its ends lead to each other.
+    `socketpair` is not: its ends lead to each other. The others are `REFUSED_CALLS`.
 
     Args:
         network: Sockets are allowed.
@@ -266,9 +290,9 @@ def refuse_calls(*, network: bool) -> None:
     machine = os.uname().machine
     if machine not in MACHINES:
         raise OSError(errno.ENOSYS, f"system calls of {machine} are not known")
-    architecture, socket, memfd_create = MACHINES[machine]
-    numbers = [IO_URING_SETUP, memfd_create] if network else [IO_URING_SETUP, memfd_create, socket]
-    steps = _steps(architecture, numbers)
+    architecture, own = MACHINES[machine]
+    calls = [*REFUSED_CALLS.values()] if network else [*REFUSED_CALLS.values(), SOCKET]
+    steps = _steps(architecture, [numbers[own] for numbers in calls])
     code = (_Instruction * len(steps))(*steps)
     prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(_Program(len(steps), code)))
 

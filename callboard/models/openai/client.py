@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, Unpack, cast
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
 from callboard.core.cancellation import CancellationToken
 from callboard.errors import SettingValueError
+from callboard.foundation.addresses import has_to_be_public
 from callboard.foundation.component import (
     Component,
     ComponentLoader,
@@ -277,6 +279,18 @@ def _with_key(model: str, options: dict[str, Any]) -> dict[str, Any]:
     if _is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL")):
         return options
     return {**options, "api_key": NO_KEY}
+
+
+def names_stranger(config: OpenAIClientConfigurationConfigModel) -> bool:
+    """Whether the server of a config may have public addresses only: neither the caller nor the environment names it.
+
+    Raises:
+        ComponentNotAllowedError: so it is, and its address is a private one (a ValueError).
+    """
+    address, vendors = config.base_url, [there for there, _ in VENDORS.values()]
+    if not address or _is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL"), *vendors):
+        return False
+    return has_to_be_public(urlsplit(address).hostname or "")
 
 
 def _is_trusted(address: str, *known: str | None) -> bool:
@@ -569,7 +583,11 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 
     @classmethod
     def _from_config(cls, config: OpenAIClientConfigurationConfigModel) -> Self:
-        return cls(**options_of(config))
+        made = cls(**options_of(config))
+        if names_stranger(config):
+            made._connection = replace(made._connection, public=True)
+            made._session = Session(made.model, made._connection)
+        return made
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self._connection.base_url!r})"

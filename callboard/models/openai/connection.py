@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from callboard.errors import SettingValueError
 from callboard.foundation import MissingPackageError
+from callboard.foundation.addresses import public_transport
+from callboard.foundation.component import ComponentNotAllowedError
 from callboard.models.errors import (
     AuthenticationError,
     BadRequestError,
@@ -82,6 +84,7 @@ class Connection:
         api_key: a key, or an async function that gives one for each request.
         timeout: seconds without a byte from the server.
         http_client: an `httpx2.AsyncClient` to use in place of one of its own.
+        public: the server may have public addresses only.
     """
 
     base_url: str
@@ -91,6 +94,7 @@ class Connection:
     default_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     http_client: Any = field(default=None, repr=False)
     azure: Azure | None = None
+    public: bool = False
 
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
@@ -115,13 +119,16 @@ class Connection:
         """Make the client. It retries nothing: `ModelRetries` does."""
         import openai
 
+        client = self.http_client
+        if client is None and self.public:
+            client = openai.DefaultAsyncHttpxClient(transport=public_transport())
         common: dict[str, Any] = {
             "api_key": self.api_key,
             "organization": self.organization,
             "timeout": openai.Timeout(self.timeout, connect=min(self.timeout, CONNECT_TIMEOUT)),
             "max_retries": 0,
             "default_headers": dict(self.default_headers),
-            "http_client": self.http_client,
+            "http_client": client,
         }
         if self.azure is None:
             return openai.AsyncOpenAI(base_url=self.base_url, **common)
@@ -261,6 +268,8 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
     except openai.APITimeoutError as error:
         raise ModelTimeoutError(model, f"{address} gave no answer in time") from error
     except openai.APIConnectionError as error:
+        if isinstance(error.__cause__, ComponentNotAllowedError):
+            raise error.__cause__ from None
         reason = str(error.__cause__ or error) or type(error.__cause__).__name__
         raise ModelConnectionError(model, _plain(f"{address}: {reason}", secret)) from error
     except openai.APIStatusError as error:

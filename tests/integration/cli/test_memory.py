@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from callboard.cli import main
+from callboard.memory.chroma_collection import INDEX
+from callboard.memory.chroma_index import MAP
 from callboard.memory.local_embedders import default_model_folder
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
@@ -77,6 +79,26 @@ def test_import_query_stats_and_clear(notes: Path) -> None:
     assert callboard(notes, "clear", "--source", "notes/tools.txt", "-y").stdout == "forgot 1 memory\n"
     assert callboard(notes, "clear", "--yes").stdout == "forgot 1 memory\n"
     assert json.loads(callboard(notes, "stats", "--json").stdout) == []
+
+
+def test_verify_tells_and_mends(notes: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(INDEX, "sync_threshold", 1)
+        callboard(notes, "import", "notes", *WORDS)
+    done = callboard(notes, "verify")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "every memory is found"), done.stderr
+
+    for file in (notes / ".callboard" / "memory").glob(f"*/{MAP}"):
+        file.unlink()
+    done = callboard(notes, "verify", "--dry-run")
+    assert done.returncode == 1
+    lost = int(done.stdout.splitlines()[1].split()[3])
+    assert lost > 0
+    assert "run it without --dry-run" in done.stdout
+    done = callboard(notes, "verify", "--json")
+    (check,) = json.loads(done.stdout)
+    assert (done.returncode, check["count"], check["lost"], check["left"]) == (0, 3, lost, 0)
+    assert callboard(notes, "verify").stdout.splitlines()[1].split() == ["default", "main", "3", "0", "0"]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +172,8 @@ def test_through_a_memory_service(notes: Path, shop: ShopFolder) -> None:
         )
         (line,) = shop.out("memory", "stats", "--app", "recall:app").splitlines()[1:]
         assert line.split()[:3] == ["default", "recall", "3"]
+        *_, row, verdict = shop.out("memory", "verify", "--app", "recall:app").splitlines()
+        assert (row.split(), verdict) == (["default", "recall", "3", "0", "0"], "every memory is found")
         assert "has the memory in" in shop.run("memory", "stats").stderr
     done = shop.run("memory", "stats", "--app", "recall:bare")
     assert "the app bare has no memory: give it one with memory_service(app)" in done.stderr

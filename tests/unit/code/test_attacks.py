@@ -11,11 +11,15 @@ import signal
 import socket
 import sys
 import uuid
+import venv
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from callboard.code import CodeLimits
+from callboard.code.launcher import kernel
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 
@@ -30,6 +34,20 @@ MIB = 1 << 20
 def mark() -> str:
     """A text by which a test finds the processes of its code."""
     return f"mark-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def our_key(mark: str) -> Iterator[str]:
+    """The name of a key in the keyring of our session."""
+    column = kernel.MACHINES[os.uname().machine][1]
+    add_key, keyctl = (kernel.REFUSED_CALLS[name][column] for name in ("add_key", "keyctl"))
+    try:
+        kernel.syscall(keyctl, 1, None)  # KEYCTL_JOIN_SESSION_KEYRING: one of our own
+        key = kernel.syscall(add_key, b"user", mark.encode(), b"hush", 4, -3)
+    except OSError as error:
+        pytest.skip(f"this system has no keyrings: {error}")
+    yield mark
+    kernel.syscall(keyctl, 9, key, -3)
 
 
 # Each child ends by itself after 20 s, and there are at most 300 of them.
@@ -149,6 +167,91 @@ async def test_memory_of_all_together(folder: Path) -> None:
     assert (result.exit_code, result.output) == (137, "\nStopped: it used more than 256 MiB of memory.\n")
 
 
+# What it gets is given back at once: where nothing confines it, it is the machine's.
+UNCOUNTED = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
+got = []
+
+def shared_memory():
+    segment = libc.shmget(0, 1 << 16, 0o1600)
+    if segment < 0: return False
+    libc.shmctl(segment, 0, None)  # IPC_RMID
+    return True
+
+def queue():
+    made = libc.msgget(0, 0o1600)
+    if made < 0: return False
+    libc.msgctl(made, 0, None)
+    return True
+
+def semaphores():
+    made = libc.semget(0, 1, 0o1600)
+    if made < 0: return False
+    libc.semctl(made, 0, 0)
+    return True
+
+def posix_queue():
+    if libc.mq_open(b"/%d" % os.getpid(), os.O_CREAT | os.O_RDWR, 0o600, None) < 0: return False
+    libc.mq_unlink(b"/%d" % os.getpid())
+    return True
+
+def file_in_memory():
+    return hasattr(os, "memfd_create") and os.close(os.memfd_create("x")) is None
+
+def file_system_in_memory():
+    if not hasattr(libc, "unshare") or libc.unshare(0x10020000) < 0: return False
+    os.mkdir("mounted")
+    return libc.mount(b"none", b"mounted", b"tmpfs", 0, None) == 0
+
+for way in (shared_memory, queue, semaphores, posix_queue, file_in_memory, file_system_in_memory):
+    try:
+        if way(): got.append(way.__name__)
+    except OSError:
+        pass
+print(*got)
+"""
+
+
+@pytest.mark.usefixtures("level")
+async def test_memory_that_is_counted_nowhere(folder: Path) -> None:
+    async with an_executor(folder) as executor:
+        result = await run(executor, UNCOUNTED)
+        assert result.exit_code == 0, result.output
+        if executor.confinement.memory:
+            assert result.output == "\n"
+        else:
+            assert "shared_memory" in result.output
+
+
+KEYS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+add_key, request_key, keyctl = {numbers}
+session, user = -3, -4
+left = libc.syscall(add_key, b"user", b"left-by-code", b"x", 1, user)
+if left > 0:
+    print("left a key")
+    libc.syscall(keyctl, 9, left, user)  # KEYCTL_UNLINK
+for ring in (session, user):
+    if libc.syscall(keyctl, 0, ring, 0) > 0: print("has a keyring")
+if libc.syscall(request_key, b"user", b"{name}", None, session) > 0: print("found our key")
+"""
+
+
+@pytest.mark.usefixtures("level")
+async def test_keyrings_are_out_of_reach(folder: Path, our_key: str) -> None:
+    column = kernel.MACHINES[os.uname().machine][1]
+    numbers = tuple(kernel.REFUSED_CALLS[name][column] for name in ("add_key", "request_key", "keyctl"))
+    async with an_executor(folder) as executor:
+        output = (await run(executor, KEYS.format(numbers=numbers, name=our_key))).output
+        if executor.confinement.reading:
+            assert output == ""
+        elif "seccomp" not in executor.confinement.measures:
+            assert "found our key" in output
+
+
 @pytest.mark.usefixtures("level")
 async def test_a_huge_file(folder: Path) -> None:
     code = "with open('big', 'wb') as file:\n  for _ in range(64): file.write(b'x' * (1 << 20))"
@@ -263,6 +366,39 @@ async def test_secrets_outside_are_not_read(
             assert result.exit_code != 0, (command, result)
         assert (await run(executor, f"cat {outside}/data/a.csv", "sh")).output == "1,2"
         assert (await run(executor, f"echo x > {outside}/data/a.csv", "sh")).exit_code != 0
+
+
+async def _reads_no_keys_of(home: Path, folder: Path, **settings: Any) -> None:
+    """Code is run by a Python that lies in the bin of a home, and looks around in that."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_ed25519").write_text("hush")
+    async with await confined(folder, ["reading"], **settings) as executor:
+        for command in (f"cat {home}/.ssh/id_ed25519", f"ls -a {home}", f"cat {home}/.ssh/*"):
+            result = await run(executor, command, "sh")
+            assert result.exit_code != 0, (command, result)
+        assert (
+            await run(executor, "import json, sys; print(sys.executable)")
+        ).output == f"{home}/bin/python\n"
+        assert (await run(executor, "python -c 'print(7)'", "sh")).output == "7\n"
+
+
+async def test_a_python_in_the_bin_of_a_home_opens_no_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setattr(sys, "executable", str(home / "bin" / "python"))
+    await _reads_no_keys_of(home, folder)
+
+
+async def test_an_environment_that_is_a_home_opens_no_home(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    builder = venv.EnvBuilder(symlinks=True)
+    builder.create(home)
+    context = builder.ensure_directories(home)
+    context.env_exe = str(home / "bin" / "python")
+    await _reads_no_keys_of(home, folder, virtual_env_context=context)
 
 
 LOOK = (

@@ -12,11 +12,12 @@ from callboard.code.launcher import LANDLOCK, MEASURES, NAMESPACES, PROC, SECCOM
     ("measures", "landlock", "missing"),
     [
         (MEASURES, 7, ()),
-        ((), 0, ("network", "writing", "reading", "processes")),
+        ((), 0, ("network", "writing", "reading", "processes", "memory")),
         ((SECCOMP, LANDLOCK), 7, ("processes",)),
         ((SECCOMP, LANDLOCK), 2, ("writing", "processes")),
-        ((NAMESPACES, PROC), 0, ("network", "reading")),
-        ((NAMESPACES, LANDLOCK), 1, ("network",)),
+        ((NAMESPACES, PROC), 0, ("network", "writing", "reading", "memory")),
+        ((NAMESPACES, LANDLOCK), 7, ("network", "writing", "reading", "memory")),
+        ((NAMESPACES, SECCOMP), 0, ("reading",)),
     ],
 )
 def test_measures_and_what_they_come_to(

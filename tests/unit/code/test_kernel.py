@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,11 @@ import pytest
 from callboard.code.launcher import REFUSED, LaunchPlan, kernel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these calls are Linux's")
+
+HEADERS = [
+    ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", 0),
+    ("/usr/include/asm-generic/unistd.h", 1),
+]
 
 OTHER_KERNEL = """
 import ctypes, errno, sys
@@ -64,3 +70,16 @@ def test_a_kernel_that_lets_processes_get_away_runs_no_code_and_is_named(tmp_pat
 def test_what_the_kernel_refuses_is_named() -> None:
     with pytest.raises(OSError, match="Invalid argument: 'prctl 9999'"):
         kernel.prctl(9999)
+
+
+@pytest.mark.parametrize(("header", "column"), HEADERS)
+def test_numbers_of_calls_are_the_systems(header: str, column: int) -> None:
+    try:
+        text = Path(header).read_text()
+    except OSError:
+        pytest.skip(f"{header} is not installed")
+    known = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", text)}
+    ours = {name: numbers[column] for name, numbers in kernel.REFUSED_CALLS.items()}
+    ours["socket"] = kernel.SOCKET[column]
+    assert {name: known.get(name, number) for name, number in ours.items()} == ours
+    assert len(known.keys() & ours.keys()) > len(ours) - 3  # headers of an older kernel lack some

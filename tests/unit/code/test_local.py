@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +28,7 @@ from callboard.code import (
 from callboard.code.launcher import LaunchPlan
 from callboard.code.local import LocalCommandLineCodeExecutorConfig
 from callboard.code.process import Confinement
+from callboard.code.workspace import remove_left
 from callboard.errors import MisuseError, SettingValueError
 from tests.helpers.watched_token import WatchedToken
 
@@ -120,6 +125,64 @@ async def test_a_temporary_folder_is_made_and_removed() -> None:
     assert not folder.exists()
     assert executor.work_dir != folder
     await executor.stop()
+
+
+async def test_a_temporary_folder_goes_with_its_executor() -> None:
+    executor = an_executor()
+    await run(executor, "open('kept', 'w')")
+    folder = executor.work_dir
+    assert (folder / "kept").exists()
+    del executor
+    gc.collect()
+    assert not folder.exists()
+
+
+PROGRAM = """
+import asyncio, os, sys, warnings
+warnings.simplefilter("ignore")
+from callboard.code import LocalCommandLineCodeExecutor
+
+executor = LocalCommandLineCodeExecutor()
+asyncio.run(executor.start())
+if os.fork() == 0:
+    sys.exit()  # it was forked off, and the folder is not its own
+os.wait()
+print(executor.work_dir, executor.work_dir.is_dir(), flush=True)
+if sys.argv[1:]: sys.stdin.read()
+"""
+
+
+def _program(*arguments: str) -> tuple[subprocess.Popen[str], Path]:
+    """A program that never stops its executor, and the temporary folder of that."""
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    environ = {**os.environ, "TMPDIR": tempfile.gettempdir()}
+    program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    assert program.stdout is not None
+    folder, there = program.stdout.readline().split()
+    assert there == "True"
+    return program, Path(folder)
+
+
+def test_a_temporary_folder_goes_with_its_program() -> None:
+    program, folder = _program()
+    program.communicate()
+    assert not folder.exists()
+
+
+async def test_what_killed_programs_left_is_removed_and_what_is_used_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (killed, left), (alive, used) = _program("wait"), _program("wait")
+    killed.kill()
+    killed.communicate()
+    assert left.exists()
+    remove_left.cache_clear()
+    async with an_executor():
+        assert not left.exists()
+        assert used.exists()
+    alive.communicate()
+    assert not used.exists()
 
 
 async def test_a_given_folder_stays(folder: Path) -> None:

@@ -311,3 +311,12 @@ async def test_a_service_keeps_any_store() -> None:
 def test_a_store_of_ones_own_has_its_own_settings() -> None:
     with pytest.raises(MemoryValueError, match="given without path, config and embedder"):
         memory_service(App("notes"), "folder", store=EqualTexts)
+
+
+async def test_verify_goes_through_the_service(runtime: RedisAgentRuntime) -> None:
+    memory = MemoryServiceClient(runtime, "shared")
+    await memory.add_many([text("red apples"), text("green pears")])
+
+    check = await memory.verify()
+
+    assert (check.agent, check.count, check.lost, check.left) == ("shared", 2, 0, 0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.foundation.addresses import is_public
 from callboard.tools import http as http_addresses
 from callboard.tools.errors import CallRefusedError, ToolConnectionError
-from callboard.tools.http import addresses_of, is_public, lookup
+from callboard.tools.http import addresses_of, lookup
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ CONTENTS = [
 def again(memory: Memory) -> Memory:
     """What a dump becomes after it was JSON."""
     text = memory.dump_component().model_dump_json()
-    return Memory.load_component(ComponentModel.model_validate_json(text))
+    return Memory.load_component(ComponentModel.model_validate_json(text), hosts=["chroma.example"])
 
 
 def chroma(config: ChromaDBVectorMemoryConfig | None = None) -> ChromaDBVectorMemory:
