@@ -41,11 +41,7 @@ class TaskError(AgentError, ValueError):
 
 
 class NoResponseError(AgentError, RuntimeError):
-    """An agent, a team or a model has answered with nothing that can be used.
-
-    Attributes:
-        reason: Who, with what, and what is needed.
-    """
+    """An agent, a team or a model has answered with nothing that can be used."""
 
     template = "{reason}"
 
@@ -59,12 +55,7 @@ def no_response(name: str) -> NoResponseError:
 
 
 class UserInputError(AgentError, RuntimeError):
-    """A person could not be asked.
-
-    Attributes:
-        name: The agent that was to ask.
-        reason: Why not.
-    """
+    """A person could not be asked."""
 
     template = "Failed to get user input for {name!r}: {reason}"
 
