@@ -8,10 +8,7 @@ from .chat_managers import (
 )
 from .console import ConsoleProcessor as ConsoleProcessor
 from .errors import (
-    LoopError as LoopError,
     RunCancelledError as RunCancelledError,
-    RunDeclarationError as RunDeclarationError,
-    RunError as RunError,
     RunUnknownError as RunUnknownError,
 )
 from .events import (

@@ -5,39 +5,12 @@ from __future__ import annotations
 from callboard.foundation import ActorError
 from callboard.teams.errors import RunUnknownError
 
-__all__ = ["LoopError", "RunCancelledError", "RunDeclarationError", "RunError", "RunUnknownError"]
+__all__ = ["RunCancelledError", "RunUnknownError"]
 
 
-class RunError(ActorError):
-    """The root of what is wrong with a run, or with what it is asked for."""
-
-
-class RunDeclarationError(RunError, ValueError, TypeError):
-    """A run can't begin like this, or can't be given this: a context variable, a processor of its events."""
-
-    template = "{reason}"
-    permanent = True
-
-    reason: str
-
-
-class RunCancelledError(RunError, RuntimeError):
+class RunCancelledError(ActorError, RuntimeError):
     """A run was cancelled, and has no result; what was said until then can be read."""
 
     template = "The run {run_id!r} was cancelled, so that it has no result."
 
     run_id: str
-
-
-class LoopError(RunError, RuntimeError):
-    """Something is called from a place where it would wait for itself.
-
-    Attributes:
-        what: The call.
-        reason: Why it can't wait there, and what to call instead.
-    """
-
-    template = "{what} can't wait here: {reason}"
-
-    what: str
-    reason: str
