@@ -309,7 +309,7 @@ def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatM
     Raises:
         DeclarationError: Something is known, and there is no task (a ValueError).
         DeclarationError: One of them is no plain data (a ValueError).
-        TaskError: The task is none (a ValueError).
+        AgentSettingError: The task is none (a ValueError).
     """
     messages, values = task_messages(message), {}
     for some in known:

@@ -10,11 +10,16 @@ class TeamError(ActorError):
 
 
 class TeamDeclarationError(TeamError, ValueError, TypeError):
-    """A team can't be made like this, or can't be dumped; ValueError and TypeError, as in AutoGen."""
+    """A team can't be made like this, be dumped, or carry out this task; ValueError and TypeError, as in AutoGen."""
 
     template = "{reason}"
 
     reason: str
+
+
+def task_refused(team: str, reason: str) -> TeamDeclarationError:
+    """The error of a task that the strategy of a team refuses."""
+    return TeamDeclarationError(f"The team {team!r} can't carry out this task: {reason}")
 
 
 class SpeakerChoiceError(TeamError, ValueError):
@@ -41,15 +46,6 @@ class TeamBusyError(TeamError, ValueError):
     def where(self) -> str:
         """In which conversation."""
         return f" in the conversation {self.conversation!r}" if self.conversation else ""
-
-
-class TeamTaskError(TeamError, ValueError):
-    """The team can't carry out this task; ValueError, as in AutoGen."""
-
-    template = "The team {team!r} can't carry out this task: {reason}"
-
-    team: str
-    reason: str
 
 
 class TeamNotRunError(TeamError, RuntimeError):

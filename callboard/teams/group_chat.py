@@ -176,7 +176,7 @@ class BaseGroupChat(Team):
         Raises:
             TeamBusyError: A run is under way (a ValueError).
             RunBudgetExceededError: The run has used what it may (a RuntimeError).
-            TaskError: The task is none (a ValueError).
+            AgentSettingError: The task is none (a ValueError).
             TeamRunError: A member failed (a RuntimeError).
             TeamOutputError: The last message is not what `output_content_type` asks for (a ValueError).
             asyncio.CancelledError: The token was cancelled.

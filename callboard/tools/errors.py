@@ -67,7 +67,7 @@ class HttpToolError(ToolError):
     template = "{reason}{said}"
 
     reason: str
-    status: int | None = None  # where it says an error
+    status: int | None = None  # of HTTP, where that says an error
     body: str = ""  # the beginning of what the server said with it
 
     @property
