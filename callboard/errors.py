@@ -52,12 +52,7 @@ class MessageDroppedException(ActorError):
 
 
 class UnheardError(ActorError, LookupError):
-    """A message was to be published with `strict=True`, and no agent would hear it.
-
-    Attributes:
-        topic: Where it was to go.
-        reason: Why none would.
-    """
+    """A message was to be published with `strict=True`, and no agent would hear it."""
 
     template = "nothing was published to {topic}: {reason}"
 
@@ -77,16 +72,12 @@ class DeclarationError(ActorError, TypeError, ValueError, AssertionError):
     """Something is declared, made or given in a way that can't work.
 
     It is each of the three errors that Python, pydantic and AutoGen raise in such places.
-
-    Attributes:
-        what: What was declared, as the beginning of a sentence.
-        reason: What is wrong with it, and what to write instead; "": `what` is the whole sentence.
     """
 
     template = "{what}{because}"
     permanent = True
 
-    what: str
+    what: str  # the beginning of the sentence; without a reason, all of it
     reason: str = ""
 
     @property
@@ -124,11 +115,7 @@ class InputError(ActorError):
 
 
 class CannotAskError(InputError, RuntimeError):
-    """A person is to be asked where nobody can be: by what can't wait without a process, and has no function that asks.
-
-    Attributes:
-        reason: Why not, and what to do instead.
-    """
+    """A person is to be asked where nobody can be: by what can't wait without a process, and has no function that asks."""
 
     template = "Nobody can be asked here: {reason}."
     permanent = True
@@ -137,18 +124,13 @@ class CannotAskError(InputError, RuntimeError):
 
 
 class InputValueError(InputError, ValueError):
-    """An answer is not what was asked for.
-
-    Attributes:
-        input_id: Id of the question; "" where that is not known yet.
-        problem: What is wrong; the answer itself is not shown.
-    """
+    """An answer is not what was asked for."""
 
     template = "the answer to question {input_id!r} can't be taken: {problem}"
     permanent = True
 
-    input_id: str
-    problem: str
+    input_id: str  # "" where it is not known yet
+    problem: str  # without the answer itself
 
 
 class InputExpiredError(InputError, TimeoutError):
@@ -199,13 +181,7 @@ class InputRequestUnknownError(InputError, LookupError):
 
 
 class NotAllowedToAnswerError(InputError, PermissionError):
-    """A question was put to another person.
-
-    Attributes:
-        input_id: Id of the question.
-        by: Who wanted to answer it.
-        to: Who may.
-    """
+    """A question was put to another person."""
 
     template = "{by!r} may not answer the question {input_id!r}: it was put to {names}"
 
@@ -228,17 +204,11 @@ class DuplicateAgentTypeError(ActorError, ValueError):
 
 
 class UnknownNameError(ActorError, LookupError):
-    """There is nothing of this name.
-
-    Attributes:
-        kind: Of what there is nothing, such as "agent type".
-        name: What was asked for.
-        known: The names there are.
-    """
+    """There is nothing of this name."""
 
     template = "There is no {kind} {name!r}. {advice}"
 
-    kind: str
+    kind: str  # such as "agent type"
     name: str
     known: Sequence[str]
 
@@ -249,13 +219,7 @@ class UnknownNameError(ActorError, LookupError):
 
 
 class SettingValueError(ActorError, ValueError):
-    """A setting of an app, an agent type or a model has a value that can't work.
-
-    Attributes:
-        setting: Its name.
-        value: The value, as text.
-        rule: What it has to be.
-    """
+    """A setting of an app, an agent type or a model has a value that can't work."""
 
     template = "{setting}={value} can't work: it must be {rule}."
 

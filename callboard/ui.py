@@ -22,7 +22,6 @@ from callboard.agents.base import Response, Said, TaskResult, call, takes_token
 from callboard.agents.user_proxy import AsyncInputFunc, InputFuncType, InputRequestContext
 from callboard.core.answers import answer_of, how_to_answer
 from callboard.core.cancellation import CancellationToken
-from callboard.foundation import ActorError
 from callboard.foundation.tasks import in_thread
 from callboard.foundation.texts import one_line, printable, shell_line
 from callboard.memory.llm_messages import Image
@@ -41,9 +40,9 @@ from callboard.messages.events import (
 from callboard.models.types import RequestUsage
 from callboard.teams.member import OMITTED
 
-from .errors import InputError
+from .errors import DeclarationError, InputError
 
-__all__ = ["Console", "NotAStreamError", "UserInputManager"]
+__all__ = ["Console", "UserInputManager"]
 
 
 ResultT = TypeVar("ResultT", bound=TaskResult | Response)
@@ -82,7 +81,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         The last TaskResult or Response.
 
     Raises:
-        NotAStreamError: It was given what `run` returns, or the stream had none (a TypeError and a ValueError).
+        DeclarationError: It was given what `run` returns, or the stream had none (a TypeError and a ValueError).
         Exception: What the stream raises.
     """
     _check_stream(stream)
@@ -98,7 +97,7 @@ async def Console(  # noqa: N802 - AutoGen's name
         await answering.close()
         await page.end_line()
     if show.last is None:
-        raise NotAStreamError("No TaskResult or Response was processed: the stream has to end with one.")
+        raise DeclarationError("No TaskResult or Response was processed: the stream has to end with one.")
     return show.last
 
 
@@ -106,7 +105,7 @@ def _check_stream(given: object) -> None:
     if isinstance(given, Coroutine):
         given.close()
     if not hasattr(given, "__aiter__"):
-        raise NotAStreamError(
+        raise DeclarationError(
             "Console shows a run as it goes on: give it team.run_stream(task=...), without `await`, "
             f"and not a {type(given).__name__}"
         )
@@ -536,11 +535,3 @@ class UserInputManager:
 
     def _event(self, request_id: str) -> asyncio.Event:
         return self._shown.setdefault(request_id, asyncio.Event())
-
-
-class NotAStreamError(ActorError, TypeError, ValueError):
-    """Something was given that Console can't show to its end: no stream, or one without a TaskResult or a Response."""
-
-    template = "{reason}"
-
-    reason: str

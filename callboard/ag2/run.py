@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from callboard.agents.base import Task
+from callboard.errors import DeclarationError
 from callboard.groupchat import ConversationMessage
 from callboard.groupchat.messages import Message
-from callboard.runs.errors import RunDeclarationError
 from callboard.runs.launch import RunOptions, a_run, run, take_in
 from callboard.runs.response import AsyncRunResponse, RunResponse, loop_thread
 from callboard.runs.team import name_of
@@ -41,9 +41,9 @@ def run_group_chat(
 
     Raises:
         GroupChatDeclarationError: The pattern can't be (a ValueError).
-        RunDeclarationError: There is no message, a context variable is no plain data, or an option is not for patterns
+        DeclarationError: There is no message, a context variable is no plain data, or an option is not for patterns
             (a ValueError).
-        LoopError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
+        MisuseError: Code that is async calls it: there is `a_run_group_chat` (a RuntimeError).
     """
     team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)
     runtime = options.get("runtime")
@@ -75,9 +75,7 @@ def _team(pattern: Pattern, max_rounds: int, options: RunOptions) -> BaseGroupCh
 
 def _options(pattern: Pattern, messages: Sequence[Message] | str, options: RunOptions) -> RunOptions:
     if "message" in options:
-        raise RunDeclarationError(
-            "The messages of a group chat are its second argument: leave out `message`."
-        )
+        raise DeclarationError("The messages of a group chat are its second argument: leave out `message`.")
     given: dict[str, Any] = {key: value for key, value in options.items() if key != "name"}
     # A conversation that goes on has the variables that it ended with: those of the pattern are where it began.
     goes_on = options.get("previous_run") is not None or options.get("conversation") is not None
@@ -91,7 +89,7 @@ def _options(pattern: Pattern, messages: Sequence[Message] | str, options: RunOp
 def _task(pattern: Pattern, messages: Sequence[Message] | str) -> Task:
     given = [{"content": messages}] if isinstance(messages, str) else messages
     if not given:
-        raise RunDeclarationError("A group chat begins with a message: there is none.")
+        raise DeclarationError("A group chat begins with a message: there is none.")
     user = USER if pattern.user_agent is None else pattern.user_agent.name
     unsaid = {"role": "user", "name": user, "content": ""}
     said = [{**unsaid, **{key: value for key, value in one.items() if value}} for one in given]

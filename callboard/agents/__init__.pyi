@@ -13,7 +13,7 @@ from .code_executor import (
     ApprovalResponse as ApprovalResponse,
     CodeExecutorAgent as CodeExecutorAgent,
 )
-from .errors import AgentError as AgentError, AgentSettingError as AgentSettingError, TaskError as TaskError
+from .errors import AgentError as AgentError, AgentSettingError as AgentSettingError
 from .guardrails import (
     Asks as Asks,
     Changed as Changed,

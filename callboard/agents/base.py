@@ -29,7 +29,7 @@ from callboard.models.recorded import RecordedChatCompletionClient
 from callboard.tools.base import Tool
 from callboard.tools.workbench import Workbench
 
-from .errors import AgentSettingError, NoResponseError, TaskError, no_response, not_copied, wrong_name
+from .errors import AgentSettingError, NoResponseError, no_response, no_task, not_copied, wrong_name
 
 Task: TypeAlias = str | BaseChatMessage | Sequence[BaseChatMessage] | None
 Said: TypeAlias = BaseAgentEvent | BaseChatMessage
@@ -84,7 +84,7 @@ def task_messages(task: Task) -> list[BaseChatMessage]:
     """A task as messages; a text comes from "user".
 
     Raises:
-        TaskError: It is an empty list, or no task at all (a ValueError).
+        AgentSettingError: It is an empty list, or no task at all (a ValueError).
     """
     if task is None:
         return []
@@ -94,12 +94,12 @@ def task_messages(task: Task) -> list[BaseChatMessage]:
         return [task]
     given: object = task
     if not isinstance(given, list | tuple):
-        raise TaskError(f"A {type(given).__name__} is no task.")
+        raise no_task(f"A {type(given).__name__} is no task.")
     if not given:
-        raise TaskError("Task list cannot be empty.")
+        raise no_task("Task list cannot be empty.")
     for message in given:
         if not isinstance(message, BaseChatMessage):
-            raise TaskError(f"Invalid message type in sequence: {type(message).__name__}.")
+            raise no_task(f"Invalid message type in sequence: {type(message).__name__}.")
     return list(task)
 
 
@@ -345,7 +345,7 @@ class BaseChatAgent(ChatAgent, ABC):
         """Carry out a task alone: no team, no server, no worker; see `TaskRunner.run`.
 
         Raises:
-            TaskError: The task is none (a ValueError).
+            AgentSettingError: The task is none (a ValueError).
         """
         given = task_messages(task)
         response = await self.on_messages(given, cancellation_token or CancellationToken())
@@ -362,7 +362,7 @@ class BaseChatAgent(ChatAgent, ABC):
         """The same; yields what is said as it is said, and at last the TaskResult.
 
         Raises:
-            TaskError: The task is none (a ValueError).
+            AgentSettingError: The task is none (a ValueError).
             NoResponseError: `on_messages_stream` ended without a Response (a RuntimeError).
         """
         given = task_messages(task)

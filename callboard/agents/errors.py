@@ -10,7 +10,7 @@ class AgentError(ActorError):
 
 
 class AgentSettingError(AgentError, ValueError, TypeError):
-    """An agent was made with something that can't work, is of another type, or does not fit the rest."""
+    """An agent was made with, or given as a task, what can't work, is of another type, or does not fit the rest."""
 
     template = "{reason}"
     permanent = True
@@ -32,20 +32,13 @@ def not_copied(agent: object, name: str, reason: str) -> AgentSettingError:
     )
 
 
-class TaskError(AgentError, ValueError):
-    """Something was given as a task that is none."""
-
-    template = "{reason} A task is a text, a chat message, or a list of chat messages."
-
-    reason: str
+def no_task(problem: str) -> AgentSettingError:
+    """The error of something that was given as a task and is none."""
+    return AgentSettingError(f"{problem} A task is a text, a chat message, or a list of chat messages.")
 
 
 class NoResponseError(AgentError, RuntimeError):
-    """An agent, a team or a model has answered with nothing that can be used.
-
-    Attributes:
-        reason: Who, with what, and what is needed.
-    """
+    """An agent, a team or a model has answered with nothing that can be used."""
 
     template = "{reason}"
 
@@ -58,24 +51,15 @@ def no_response(name: str) -> NoResponseError:
     return NoResponseError(f"The agent {name!r} did not produce a final response: {rule}")
 
 
-class UserInputError(AgentError, RuntimeError):
-    """A person could not be asked.
+def no_verdict(guardrail: str, reason: str) -> NoResponseError:
+    """The error of a guardrail that says nothing that can be understood."""
+    return NoResponseError(f"The guardrail {guardrail} can't be understood: {reason}.")
 
-    Attributes:
-        name: The agent that was to ask.
-        reason: Why not.
-    """
+
+class UserInputError(AgentError, RuntimeError):
+    """A person could not be asked."""
 
     template = "Failed to get user input for {name!r}: {reason}"
 
     name: str
-    reason: str
-
-
-class GuardrailError(AgentError, ValueError):
-    """A guardrail, given by its name, says nothing that can be understood."""
-
-    template = "The guardrail {guardrail} can't be understood: {reason}."
-
-    guardrail: str
     reason: str

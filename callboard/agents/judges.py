@@ -12,7 +12,7 @@ from callboard.memory.llm_messages import FunctionCall
 from callboard.messages.chat import BaseChatMessage, StructuredMessage
 
 from .base import BaseChatAgent, ChatAgent
-from .errors import GuardrailError
+from .errors import no_verdict
 from .guardrails import Asks, Changed, Guardrail, Passed, Refused, Verdict
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ async def verdict_of(check: Check[T], thing: T, what: str, text: Callable[[T], s
         text: Makes a text of it, for agents.
 
     Raises:
-        GuardrailError: It says nothing that can be understood (a ValueError).
+        NoResponseError: It says nothing that can be understood (a RuntimeError).
     """
     if isinstance(check, ChatAgent):
         return cast("Verdict[T]", await _judged(check, TASK.format(what=what, text=text(thing))))
@@ -59,7 +59,7 @@ async def verdict_of(check: Check[T], thing: T, what: str, text: Callable[[T], s
         said = await said
     if said is not None and not isinstance(said, Passed | Refused | Changed | Asks):
         name = getattr(check, "__name__", type(check).__name__)
-        raise GuardrailError(name, f"it returned a {type(said).__name__}, which is no verdict")
+        raise no_verdict(name, f"it returned a {type(said).__name__}, which is no verdict")
     return cast("Verdict[T]", said)
 
 
@@ -81,7 +81,7 @@ def _read(text: str, name: str) -> Passed | Refused | Asks:
         return Refused(rest.strip())
     if kind == "ASK":
         return Asks(rest.strip())
-    raise GuardrailError(name, "its answer begins with none of PASS, REFUSE: and ASK:")
+    raise no_verdict(name, "its answer begins with none of PASS, REFUSE: and ASK:")
 
 
 class TaskGuardrail(Guardrail):

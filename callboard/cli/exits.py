@@ -30,12 +30,7 @@ WORKING = ("up", "worker")
 
 
 class CommandFailed(ActorError):
-    """A command can't go on.
-
-    Attributes:
-        sentence: What is wrong and what to do.
-        code: The exit code.
-    """
+    """A command can't go on."""
 
     template = "{sentence}"
 

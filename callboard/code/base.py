@@ -30,11 +30,7 @@ class CodeError(ActorError):
 
 
 class ConfinementError(CodeError, RuntimeError):
-    """Code was to be run only in confinement, and this system does not allow it.
-
-    Attributes:
-        missing: What is required and not in force: names of fields of `Confinement`.
-    """
+    """Code was to be run only in confinement, and this system does not allow it."""
 
     template = (
         "Code can't be confined as require_confinement asks for; not in force here: {listed}. In a container the "
@@ -42,7 +38,7 @@ class ConfinementError(CodeError, RuntimeError):
     )
     permanent = True
 
-    missing: Sequence[str]
+    missing: Sequence[str]  # names of fields of `Confinement`
 
     @property
     def listed(self) -> str:

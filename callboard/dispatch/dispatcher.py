@@ -54,12 +54,7 @@ def name_taken(name: str, what: str = "handoff") -> HandoffDeclarationError:
 
 
 class TargetRefusedError(DispatchError, ValueError):
-    """The conversation can't be handed over to this agent.
-
-    Attributes:
-        target: The agent.
-        reason: Why not.
-    """
+    """The conversation can't be handed over to this agent."""
 
     template = "the conversation can't be handed over to {target!r}: {reason}"
     permanent = True
@@ -69,12 +64,7 @@ class TargetRefusedError(DispatchError, ValueError):
 
 
 class UnknownHandoffError(DispatchError, KeyError, ValueError):
-    """There is no handoff of this name. The proposal raises a KeyError in one method and a ValueError in the others.
-
-    Attributes:
-        name: What was asked for.
-        known: The names there are.
-    """
+    """There is no handoff of this name. The proposal raises a KeyError in one method and a ValueError in the others."""
 
     permanent = True
 

@@ -636,21 +636,14 @@ class ComponentError(CallboardError):
 
 
 class ComponentNotAllowedError(ComponentError, ValueError):
-    """A config names or asks for something that may not be loaded, unless the caller of `load_component` allows it.
-
-    Attributes:
-        what: What it names or asks for.
-        argument: The argument of `load_component` that allows it; "": none does.
-        value: What that argument has to contain.
-        hint: What to do where no argument helps.
-    """
+    """A config names or asks for something that may not be loaded, unless the caller of `load_component` allows it."""
 
     template = "{what}{sentence}"
 
     what: str
-    argument: str = ""
-    value: str = ""
-    hint: str = ""
+    argument: str = ""  # of `load_component`, which allows it; "": none does
+    value: str = ""  # what that argument has to contain
+    hint: str = ""  # what to do where no argument helps
 
     @property
     def sentence(self) -> str:
@@ -661,17 +654,12 @@ class ComponentNotAllowedError(ComponentError, ValueError):
 
 
 class ComponentConfigError(ComponentError, ValueError):
-    """A config does not fit the schema of its component.
-
-    Attributes:
-        provider: The component.
-        problems: A sentence for each problem, without the values.
-    """
+    """A config does not fit the schema of its component."""
 
     template = "the config does not fit {provider}: {sentence}"
 
     provider: str
-    problems: Sequence[str]
+    problems: Sequence[str]  # a sentence each, without the values
 
     @property
     def sentence(self) -> str:
@@ -680,12 +668,7 @@ class ComponentConfigError(ComponentError, ValueError):
 
 
 class ComponentTypeError(ComponentError, TypeError, AttributeError):
-    """A class, or what was made of a config, is no component, or none of the class that was expected.
-
-    Attributes:
-        provider: The component, or its class.
-        problem: What it is not or lacks, and what to do.
-    """
+    """A class, or what was made of a config, is no component, or none of the class that was expected."""
 
     template = "{provider} {problem}"
 
@@ -694,19 +677,13 @@ class ComponentTypeError(ComponentError, TypeError, AttributeError):
 
 
 class ComponentVersionError(ComponentError, NotImplementedError):
-    """A config is of a version that its component can't load.
-
-    Attributes:
-        provider: The component.
-        version: The version of the config.
-        current: The version of the component.
-    """
+    """A config is of a version that its component can't load."""
 
     template = "{provider} has version {current}, and the config version {version}: {hint}"
 
     provider: str
-    version: int
-    current: int
+    version: int  # of the config
+    current: int  # of the component
 
     @property
     def hint(self) -> str:
@@ -717,12 +694,7 @@ class ComponentVersionError(ComponentError, NotImplementedError):
 
 
 class NotDumpableError(ComponentError, TypeError, NotImplementedError):
-    """An object can't be written down. AutoGen raises one or the other of its builtin bases.
-
-    Attributes:
-        component: Its class.
-        reason: Why not, and what to do about it.
-    """
+    """An object can't be written down. AutoGen raises one or the other of its builtin bases."""
 
     template = "{component} can't be dumped: {reason}"
 

@@ -101,11 +101,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no
 
 
 class NestingError(CallboardError, ValueError):
-    """A text is nested too deep.
-
-    Attributes:
-        most: How many lists and objects may stand in each other.
-    """
+    """A text is nested too deep."""
 
     template = "it is nested deeper than {most} lists and objects"
     most: int = MAX_DEPTH

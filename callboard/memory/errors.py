@@ -25,13 +25,7 @@ class LongTermMemoryError(CallboardError):
 
 
 class MemoryUnusableError(LongTermMemoryError):
-    """A model, a collection or a document can't be used.
-
-    Attributes:
-        subject: which one.
-        verdict: what it can't do or be.
-        reason: why, and what to do.
-    """
+    """A model, a collection or a document can't be used."""
 
     template = "{subject} {verdict}: {reason}"
     permanent = True
@@ -64,18 +58,12 @@ def model_failed(model: str, reason: str) -> MemoryFailedError:
 
 
 class StoreUnavailableError(LongTermMemoryError):
-    """The store can't be reached, opened or written: an outage, for which messages wait.
-
-    Attributes:
-        where: its address or path.
-        reason: what happened, and what to do.
-        verdict: what can't be done.
-    """
+    """The store can't be reached, opened or written: an outage, for which messages wait."""
 
     template = "the memory at {where} {verdict}: {reason}"
     is_outage = True
 
-    where: str
+    where: str  # its address or path
     reason: str
     verdict: str = "can't be reached"
 
@@ -90,11 +78,7 @@ class ImageError(CallboardError, ValueError):
 
 
 class ContextTooSmallError(CallboardError, ValueError):
-    """The system messages and the newest exchange alone do not fit.
-
-    Attributes:
-        excess: how many tokens they have too many.
-    """
+    """The system messages and the newest exchange alone do not fit."""
 
     template = (
         "the newest messages alone have {excess:,} tokens too many: shorten them, raise token_limit, "
@@ -106,11 +90,7 @@ class ContextTooSmallError(CallboardError, ValueError):
 
 
 class SummaryError(CallboardError, ValueError):
-    """A model that should have summarised a conversation answered with calls or with nothing.
-
-    Attributes:
-        messages: how many messages it was given.
-    """
+    """A model that should have summarised a conversation answered with calls or with nothing."""
 
     template = (
         "the model gave no summary of {messages} messages: nothing was replaced; "

@@ -35,17 +35,12 @@ UNFIT = 78
 
 
 class WorkerProcessError(ActorError):
-    """A worker process can't work, or died more often than it is started again.
-
-    Attributes:
-        text: Which, and what to do.
-        is_unfit: Whether to start it again would not help, see UNFIT.
-    """
+    """A worker process can't work, or died more often than it is started again."""
 
     template = "{text}"
 
     text: str
-    is_unfit: bool = False
+    is_unfit: bool = False  # to start it again would not help, see UNFIT
 
     @classmethod
     def of_memory(cls, limit: int, resident: int) -> WorkerProcessError:

@@ -29,12 +29,7 @@ class RolesError(ActorError):
 
 
 class UnknownRoleError(RolesError, LookupError):
-    """A message names a role that is not in the environment; it was not sent.
-
-    Attributes:
-        address: The name or class that was given.
-        known: Names of the roles that there are.
-    """
+    """A message names a role that is not in the environment; it was not sent."""
 
     template = "no role is called {address!r}: the message was not sent. {advice}"
     permanent = True
@@ -77,13 +72,7 @@ class MessageDataError(RolesError, ValueError):
 
 
 class HopLimitError(RolesError):
-    """Too many acts follow from one message.
-
-    Attributes:
-        role: Who would act next.
-        hops: How many acted before.
-        limit: `max_hops` of the environment.
-    """
+    """Too many acts follow from one message."""
 
     template = "{hops} acts led to this message for {role}, and max_hops is {limit}: end the circle, or raise max_hops"
     permanent = True
@@ -94,22 +83,15 @@ class HopLimitError(RolesError):
 
 
 class RoleFailedError(RolesError):
-    """A message was given up: its role failed in every attempt. The others went on.
-
-    Attributes:
-        role: The agent type of the role.
-        error: What it raised at last, `Type: text`; else why the message was given up.
-        message_id: Of the delivery, as `callboard dead show` takes it.
-        others: How many more were given up.
-    """
+    """A message was given up: its role failed in every attempt. The others went on."""
 
     template = "{role} failed: {error}{more}. `{show}` shows it, and `callboard dead replay` tries it again"
     permanent = True
 
-    role: str
-    error: str
-    message_id: str
-    others: int = 0
+    role: str  # its agent type
+    error: str  # what it raised at last, `Type: text`; else why the message was given up
+    message_id: str  # as `callboard dead show` takes it
+    others: int = 0  # how many more were given up
 
     @property
     def show(self) -> str:
@@ -123,12 +105,7 @@ class RoleFailedError(RolesError):
 
 
 class NoMoneyException(RolesError):
-    """The budget does not cover what comes next, which waits for `Team.invest` and the next `run`.
-
-    Attributes:
-        amount: What is used or set aside, USD.
-        limit: What there was, USD.
-    """
+    """The budget does not cover what comes next, which waits for `Team.invest` and the next `run`."""
 
     template = (
         "the budget of {limit} USD does not cover what comes next ({amount} USD are used or set aside): "
@@ -136,7 +113,7 @@ class NoMoneyException(RolesError):
     )
     permanent = True
 
-    amount: float = 0.0
+    amount: float = 0.0  # used or set aside
     limit: float = 0.0
 
     @classmethod

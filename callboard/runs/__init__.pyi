@@ -7,13 +7,6 @@ from .chat_managers import (
     SelectorChatManager as SelectorChatManager,
 )
 from .console import ConsoleProcessor as ConsoleProcessor
-from .errors import (
-    LoopError as LoopError,
-    RunCancelledError as RunCancelledError,
-    RunDeclarationError as RunDeclarationError,
-    RunError as RunError,
-    RunUnknownError as RunUnknownError,
-)
 from .events import (
     AgentMessageEvent as AgentMessageEvent,
     AnyEvent as AnyEvent,
@@ -51,8 +44,14 @@ from .events import (
     is_usage as is_usage,
     load_event as load_event,
 )
-from .launch import a_attach as a_attach, a_run as a_run, attach as attach, run as run
-from .local import ask_user as ask_user
+from .launch import (
+    RunUnknownError as RunUnknownError,
+    a_attach as a_attach,
+    a_run as a_run,
+    attach as attach,
+    run as run,
+)
+from .local import RunCancelledError as RunCancelledError, ask_user as ask_user
 from .projection import SoFar as SoFar, context_variables as context_variables
 from .response import (
     AsyncRunResponse as AsyncRunResponse,

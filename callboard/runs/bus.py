@@ -11,13 +11,12 @@ from callboard.broker import AgentId
 from callboard.models.types import RunUsage
 from callboard.runtime.run_history import RunEntry
 from callboard.teams.client import TeamClient
-from callboard.teams.errors import TeamNotRunError
+from callboard.teams.errors import RunCancelledError, TeamNotRunError
 from callboard.teams.listing import stored_state
 from callboard.teams.loop import is_kept
 from callboard.teams.outcome import error_of
 from callboard.teams.protocol import RunEnded, RunHeld, Shown, stream_of
 
-from .errors import RunCancelledError
 from .events import CompletedEvent, ErrorEvent, Event
 from .projection import Projection
 from .response import RunSource, RunState, without_team

@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, Final, Protocol, runtime_checkable
 
 from callboard.conditions.base import TerminationCondition
+from callboard.errors import DeclarationError
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.events import value_of
 from callboard.groupchat.group_chat import GroupChat, choose_manually
@@ -17,7 +18,6 @@ from callboard.groupchat.model import ModelConfig
 from callboard.groupchat.selection import ThreadSelection
 from callboard.teams.loop import Choice, Floor, SpeakerSelection
 
-from .errors import RunDeclarationError
 from .projection import SoFar
 
 
@@ -136,12 +136,12 @@ class HandoffChatManager(ChatManager):
         """The target of the last handoff, or who spoke last.
 
         Raises:
-            RunDeclarationError: The target is none of the agents (a ValueError).
+            DeclarationError: The target is none of the agents (a ValueError).
         """
         target = response.last_target
         found = self.agent_named(target or response.last_speaker)
         if target and found is None:
-            raise RunDeclarationError(
+            raise DeclarationError(
                 f"The conversation was handed over to {target!r}, who is none of {self.agent_names}: "
                 "give it to run() as well."
             )
@@ -172,7 +172,7 @@ class SelectorChatManager(ChatManager):
         self._leader = ConversableAgent(name, llm_config=llm_config, human_input_mode="NEVER")
         self._may_repeat = allow_repeat_speaker
         if self._leader.client is None:
-            raise RunDeclarationError("A SelectorChatManager needs a model: give it an llm_config.")
+            raise DeclarationError("A SelectorChatManager needs a model: give it an llm_config.")
 
     async def get_next_agent(self, response: SoFar) -> Agent:
         """Whom the model names."""

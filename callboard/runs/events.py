@@ -12,9 +12,7 @@ from uuid import UUID, uuid4
 
 from pydantic import BaseModel, Field, JsonValue, PrivateAttr, TypeAdapter
 
-from callboard.errors import MisuseError
-
-from .errors import RunDeclarationError
+from callboard.errors import DeclarationError, MisuseError
 
 EventType: TypeAlias = Literal[
     "input_request",
@@ -37,10 +35,10 @@ EventType: TypeAlias = Literal[
 MISSING: Final = "it has no method {name}"
 
 
-def _not_taken(processor: object, type: str, reason: str) -> RunDeclarationError:
+def _not_taken(processor: object, type: str, reason: str) -> DeclarationError:
     """The error of a processor that can't take an event."""
     name = processor.__class__.__name__
-    return RunDeclarationError(f"{name} can't process an event of the type {type!r}: {reason}")
+    return DeclarationError(f"{name} can't process an event of the type {type!r}: {reason}")
 
 
 def _now() -> datetime:
@@ -82,7 +80,7 @@ class Event(BaseModel, ABC, frozen=True):
             What the method returns.
 
         Raises:
-            RunDeclarationError: There is no such method (a TypeError).
+            DeclarationError: There is no such method (a TypeError).
         """
         return self._method_of(event_processor, "process_{type}_event")(self)
 
@@ -271,7 +269,7 @@ class AsyncInputRequestEvent(_InputRequest, frozen=True):
         """It can't be processed synchronously.
 
         Raises:
-            RunDeclarationError: Always (a TypeError).
+            DeclarationError: Always (a TypeError).
         """
         raise _not_taken(event_processor, self.type, NOT_SYNC)
 

@@ -10,12 +10,13 @@ from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
-from callboard.errors import MisuseError
+from callboard.errors import DeclarationError, MisuseError
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
+from callboard.teams.errors import RunUnknownError as RunUnknownError  # noqa: PLC0414 - passed on
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import find_run
 from callboard.teams.loop import Participant
@@ -24,7 +25,6 @@ from callboard.teams.protocol import IfBusy
 from . import projection as variables
 from .bus import BusRun
 from .chat_managers import ChatManagerProtocol
-from .errors import LoopError, RunDeclarationError, RunUnknownError
 from .local import ProcessRun, Steps, continued, run_here, stepped
 from .response import AsyncRunResponse, LoopThread, RunResponse, loop_thread
 from .team import ToolLike, run_team
@@ -46,9 +46,9 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
         **options: See RunOptions.
 
     Raises:
-        RunDeclarationError: These can't make a run (a ValueError).
+        DeclarationError: These can't make a run (a ValueError).
         RunUnknownError: There is no such previous run (a LookupError).
-        LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
+        MisuseError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
     check(agents, options)
@@ -78,7 +78,7 @@ def attach(
 
     Raises:
         RunUnknownError: There is none, or not any more (a LookupError).
-        LoopError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
+        MisuseError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
     take_in(runtime, thread, "attach")
@@ -99,7 +99,7 @@ async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_asy
         return AsyncRunResponse(await begin_on_bus(runtime, agents, options, is_async=is_async))
     for key in ON_BUS:
         if options.get(key) is not None:
-            raise RunDeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
+            raise DeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
     return AsyncRunResponse(await _here(agents, options, is_async))
 
 
@@ -125,7 +125,7 @@ async def _here(agents: tuple[Participant, ...], options: RunOptions, is_async: 
 
 def _of_this_loop(found: ProcessRun) -> ProcessRun:
     if found.loop is not asyncio.get_running_loop():
-        raise RunDeclarationError(
+        raise DeclarationError(
             f"The run {found.run_id!r} of this process lives in another event loop, as one of run() does where this is "
             "a_run(): go on with the response of that one."
         )
@@ -144,7 +144,7 @@ def _run_here_before(given: Previous | None) -> ProcessRun | None:
         return _of_this_loop(found)
     source = given.response.source if isinstance(given, RunResponse) else given.source
     if not isinstance(source, ProcessRun):
-        raise RunDeclarationError(
+        raise DeclarationError(
             "The previous run was on the bus: give run() the runtime, so that it goes on there."
         )
     return _of_this_loop(source)
@@ -234,28 +234,28 @@ def check(agents: Sequence[object], options: RunOptions) -> None:
     The number of turns is checked by the team, the task and the context variables where they are used.
 
     Raises:
-        RunDeclarationError: There is no such argument, or its value is of a wrong kind (a ValueError).
+        DeclarationError: There is no such argument, or its value is of a wrong kind (a ValueError).
         SettingValueError: The budget is none (a ValueError).
     """
     for agent in agents:
         if not isinstance(agent, ChatAgent | Team):
-            raise RunDeclarationError(
+            raise DeclarationError(
                 f"{agent!r} is no agent: run() takes ConversableAgents, chat agents, or a team."
             )
     known = RunOptions.__annotations__
     unknown = options.keys() - known.keys()
     if unknown:
-        raise RunDeclarationError(f"run() has no argument {min(unknown)!r}; it takes {sorted(known)}.")
+        raise DeclarationError(f"run() has no argument {min(unknown)!r}; it takes {sorted(known)}.")
     given: dict[str, Any] = dict(options)
     for name, (fits, rule) in RULES.items():
         value = given.get(name)
         if value is not None and not fits(value):
-            raise RunDeclarationError(f"run() can't take {name}={value!r:.80}: it has to be {rule}.")
+            raise DeclarationError(f"run() can't take {name}={value!r:.80}: it has to be {rule}.")
     check_budget(options.get("budget"))
 
 
 ELSEWHERE: Final = (
-    "the runtime is open in another event loop; use `await a_{name}(...)` there, "
+    "{name}() can't wait here: the runtime is open in another event loop; use `await a_{name}(...)` there, "
     "or give {name}() one that is not open yet"
 )
 
@@ -271,12 +271,12 @@ def take_in(runtime: RedisAgentRuntime, thread: LoopThread, name: str) -> None:
         name: The function that needs it, for an error.
 
     Raises:
-        LoopError: It is open somewhere else (a RuntimeError).
+        MisuseError: It is open somewhere else (a RuntimeError).
     """
     if runtime in _taken:
         return
     if _is_open(runtime):
-        raise LoopError(f"{name}()", ELSEWHERE.format(name=name))
+        raise MisuseError(ELSEWHERE.format(name=name))
     thread.call(_start(runtime), f"{name}()")
     thread.at_end(runtime.close)
     _taken.add(runtime)
@@ -307,9 +307,9 @@ def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatM
     """The task with what is known besides; of two values of a variable the later one.
 
     Raises:
-        RunDeclarationError: Something is known, and there is no task (a ValueError).
-        RunDeclarationError: One of them is no plain data (a ValueError).
-        TaskError: The task is none (a ValueError).
+        DeclarationError: Something is known, and there is no task (a ValueError).
+        DeclarationError: One of them is no plain data (a ValueError).
+        AgentSettingError: The task is none (a ValueError).
     """
     messages, values = task_messages(message), {}
     for some in known:
@@ -317,7 +317,7 @@ def task_with(message: Task, *known: Mapping[str, Any] | None) -> list[BaseChatM
     if not values:
         return messages or None
     if not messages:
-        raise RunDeclarationError("Context variables go with a message: give run() a message as well.")
+        raise DeclarationError("Context variables go with a message: give run() a message as well.")
     first = messages[0].model_copy(deep=True)
     first.metadata.update(variables.written(values))
     return [first, *messages[1:]]
@@ -369,7 +369,7 @@ async def _run_before(runtime: RedisAgentRuntime, given: Previous | None) -> Bus
         return await attached(runtime, given)
     source = given.source if isinstance(given, AsyncRunResponse) else given.response.source
     if not isinstance(source, BusRun):
-        raise RunDeclarationError(
+        raise DeclarationError(
             "The previous run was in a process: leave the runtime out, so that it goes on there."
         )
     return source
@@ -383,12 +383,12 @@ def _conversation(team: BaseGroupChat, previous: BusRun | None, options: RunOpti
         own = options.get("run_id") if given is None else given
         return uuid.uuid4().hex if own is None else own
     if previous.team.team != team.name:
-        raise RunDeclarationError(
+        raise DeclarationError(
             f"The previous run was one of the team {previous.team.team!r}, and this one is of {team.name!r}: "
             "on the bus a run goes on with the same team; `name=` names it."
         )
     if given not in (None, previous.team.conversation):
-        raise RunDeclarationError(
+        raise DeclarationError(
             f"The previous run was in the conversation {previous.team.conversation!r}, and {given!r} is another one."
         )
     return previous.team.conversation

@@ -36,11 +36,13 @@ from callboard.models.types import RunUsage
 from callboard.runtime.execution import speaking_as, usage_run
 from callboard.runtime.steps import running_context
 from callboard.teams.budget import RunBudget
-from callboard.teams.errors import TeamRunError
+from callboard.teams.errors import (
+    RunCancelledError as RunCancelledError,  # noqa: PLC0414 - passed on
+    TeamRunError,
+)
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import Choice, Floor, SpeakerSelection, is_kept
 
-from .errors import RunCancelledError
 from .events import CompletedEvent, ErrorEvent, Event, InputResponseEvent, SystemEvent
 from .projection import Projection
 from .response import RunSource, RunState, without_team

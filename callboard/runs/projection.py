@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 from uuid import UUID, SafeUUID
 
 from callboard.agents.base import Said
+from callboard.errors import DeclarationError
 from callboard.groupchat.context_variables import VARIABLES, ContextVariables, current_variables, standing
 from callboard.groupchat.messages import ConversationMessage, as_message
 from callboard.messages.chat import (
@@ -35,7 +36,6 @@ from callboard.messages.events import (
     UserInputRequestedEvent,
 )
 
-from .errors import RunDeclarationError
 from .events import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
@@ -350,7 +350,7 @@ def as_json(values: Mapping[str, Any]) -> dict[str, str]:
     """Each of some variables as JSON.
 
     Raises:
-        RunDeclarationError: One is no plain data (a ValueError).
+        DeclarationError: One is no plain data (a ValueError).
     """
     if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - programs without types
         raise _not_kept("context_variables", f"a {type(values).__name__} has no names")
@@ -369,7 +369,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, Any]) -> dict[str, st
     """The variables that are new or different since a snapshot, each as JSON; removed ones are null.
 
     Raises:
-        RunDeclarationError: One of them is no plain data (a ValueError).
+        DeclarationError: One of them is no plain data (a ValueError).
     """
     new = {name: value for name, value in after.items() if before.get(name) != standing(value)}
     return {**dict.fromkeys(before.keys() - after.keys(), "null"), **as_json(new)}
@@ -386,8 +386,8 @@ def apply(variables: ContextVariables, said: Iterable[BaseChatMessage | BaseAgen
                 variables[key] = value
 
 
-def _not_kept(name: str, reason: str) -> RunDeclarationError:
-    return RunDeclarationError(
+def _not_kept(name: str, reason: str) -> DeclarationError:
+    return DeclarationError(
         f"The context variable {name} can't be kept: {reason}. Its value has to fit into JSON: "
         f"texts, numbers, lists, dictionaries, true, false."
     )

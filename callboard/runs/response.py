@@ -24,10 +24,10 @@ from dataclasses import replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from callboard.agents.base import Said, TaskResult
+from callboard.errors import MisuseError
 from callboard.groupchat.context_variables import ContextVariables
 from callboard.models.types import RunUsage
 
-from .errors import LoopError
 from .events import (
     AgentMessageEvent,
     AsyncEventProcessorProtocol,
@@ -310,9 +310,11 @@ class AsyncRunResponse:
         """Not here: an event of an async run is answered with `a_respond`.
 
         Raises:
-            LoopError: Always (a RuntimeError).
+            MisuseError: Always (a RuntimeError).
         """
-        raise LoopError("event.respond()", "the run is async; use `await event.a_respond(...)`")
+        raise MisuseError(
+            "event.respond() can't wait here: the run is async; use `await event.a_respond(...)`"
+        )
 
     async def cancel(self) -> None:
         """End it now; nothing more is said in it. Nothing is done when it is over."""
@@ -332,7 +334,10 @@ class AsyncRunResponse:
 
 
 GRACE: Final = 5.0  # seconds that runs get to end when the process ends
-INSIDE: Final = "it is called by an agent of such a run, which would wait for itself; use `await a_run(...)`"
+INSIDE: Final = (
+    "{what} can't wait here: it is called by an agent of such a run, which would wait for itself; "
+    "use `await a_run(...)`"
+)
 
 
 class LoopThread:
@@ -359,11 +364,11 @@ class LoopThread:
             what: Its name, for an error.
 
         Raises:
-            LoopError: This is the thread itself (a RuntimeError).
+            MisuseError: This is the thread itself (a RuntimeError).
         """
         if threading.current_thread() is self._thread:
             work.close()
-            raise LoopError(what, INSIDE)
+            raise MisuseError(INSIDE.format(what=what))
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -596,7 +601,7 @@ def process_run_response(run_response: _Events, processor: EventProcessorProtoco
         processor: Has a method for each type of events.
 
     Raises:
-        RunDeclarationError: It has no method for one of the RFC's types (a TypeError).
+        DeclarationError: It has no method for one of the RFC's types (a TypeError).
     """
     for event in run_response.events:
         event.process(processor)

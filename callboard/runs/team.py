@@ -12,6 +12,7 @@ from callboard.agents.base import BaseChatAgent, ChatAgent, Response, Said, resp
 from callboard.conditions.base import Messages, TerminationCondition
 from callboard.conditions.triggers import LatchedTermination
 from callboard.core.cancellation import CancellationToken
+from callboard.errors import DeclarationError
 from callboard.groupchat.context_variables import in_force, snapshot
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.events import value_of
@@ -32,7 +33,6 @@ from callboard.tools.function import FunctionTool
 
 from . import projection as variables
 from .chat_managers import ChatManagerProtocol, HandoffChatManager, ManagedSelection, RoundRobinChatManager
-from .errors import RunDeclarationError
 from .projection import MODEL, message_of
 
 NAME_OF_RUN: Final = "run"
@@ -100,7 +100,7 @@ def run_team(
         The team. A single team is returned as it is, or with these limits besides its own.
 
     Raises:
-        RunDeclarationError: It can't be made of these (a ValueError).
+        DeclarationError: It can't be made of these (a ValueError).
     """
     others = (chat_manager, max_turns, termination, tools, is_termination_message)
     if len(agents) == 1 and isinstance(agents[0], BaseGroupChat):
@@ -161,13 +161,11 @@ def _members(
         agent = waiting.pop(0)
         known = found.setdefault(agent.name, agent)
         if known is not agent:
-            raise RunDeclarationError(
-                f"Two agents have the name {agent.name!r}: give one of them another name."
-            )
+            raise DeclarationError(f"Two agents have the name {agent.name!r}: give one of them another name.")
         if isinstance(agent, ConversableAgent):
             waiting += [other for other in agents_named_in(agent) if found.get(other.name) is not other]
     if not found:
-        raise RunDeclarationError("Nobody is to run: give run() an agent.")
+        raise DeclarationError("Nobody is to run: give run() an agent.")
     return list(found.values())
 
 
@@ -175,7 +173,7 @@ def _check_group(agents: Sequence[Participant], manager: GroupChatManager) -> No
     names = manager.groupchat.agent_names
     strangers = [agent.name for agent in agents if agent.name not in names]
     if strangers:
-        raise RunDeclarationError(
+        raise DeclarationError(
             f"{strangers[0]!r} is not in the group chat of the manager {manager.name!r}: it has {names}."
         )
 
@@ -197,7 +195,7 @@ def _seat(member: Participant, tools: Sequence[Tool]) -> Participant:
     if isinstance(member, ConversableAgent):
         return RunMember(member, tools)
     if tools:
-        raise RunDeclarationError(
+        raise DeclarationError(
             f"{member.name!r} is a {type(member).__name__}, which run() can give no tools: give them to it when you make it."
         )
     return member
@@ -348,7 +346,7 @@ class RunMember(BaseChatAgent):
     def _check_targets(self, calls: Sequence[FunctionCall], answers: Sequence[Called]) -> None:
         for one, answer in zip(calls, answers, strict=True):
             if answer.target and answer.target not in self._members:
-                raise RunDeclarationError(
+                raise DeclarationError(
                     f"The function {one.name!r} of {self.name!r} handed over to {answer.target!r}, who is none of "
                     f"{list(self._members)}: give it to run() as well."
                 )

@@ -66,18 +66,13 @@ class MaxRuntimeError(ActorError, TimeoutError):
 
 
 class DeadlockError(ActorError):
-    """A request would wait for an agent that waits for this very request, or reentrant agents ask each other without end.
-
-    Attributes:
-        chain: the agents from the first to the one that would be asked again.
-        limit: how many reentrant agents may wait for each other; 0: it is not about that.
-    """
+    """A request would wait for an agent that waits for this very request, or reentrant agents ask each other without end."""
 
     template = "{sentence}"
     permanent = True
 
-    chain: Sequence[str]
-    limit: int = 0
+    chain: Sequence[str]  # from the first agent to the one that would be asked again
+    limit: int = 0  # how many reentrant agents may wait for each other; 0: it is not about that
 
     @property
     def sentence(self) -> str:

@@ -15,7 +15,6 @@ from .errors import (
     TeamOutputError as TeamOutputError,
     TeamRunError as TeamRunError,
     TeamStateError as TeamStateError,
-    TeamTaskError as TeamTaskError,
 )
 from .graph_flow import (
     DiGraph as DiGraph,

@@ -35,7 +35,7 @@ from .errors import (
     TeamMemberError,
     TeamNotRunError,
     TeamStateError,
-    TeamTaskError,
+    task_refused,
 )
 from .fork import marks_in
 from .listing import stored_state
@@ -153,7 +153,7 @@ class TeamClient:
         Raises:
             TeamBusyError: A run is under way (a ValueError).
             RunBudgetExceededError: The run has used what it may (a RuntimeError).
-            TaskError, TeamTaskError: The task is none, or the strategy refuses it (a ValueError).
+            AgentSettingError, TeamDeclarationError: The task is none, or the strategy refuses it (a ValueError).
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             RunUnknownError: The server has lost the run with its data (a LookupError).
@@ -197,7 +197,7 @@ class TeamClient:
             The id of the run.
 
         Raises:
-            TeamBusyError, TaskError, TeamTaskError: As `run_stream`.
+            TeamBusyError, AgentSettingError, TeamDeclarationError: As `run_stream`.
         """
         given = uuid.uuid4().hex if run_id is None else run_id
         order = self._order(given, task, if_busy, budget, record)
@@ -565,7 +565,7 @@ class TeamClient:
             return
         if accepted.run_id != run_id:
             raise TeamBusyError(self.team, self.conversation, accepted.run_id)
-        raise TeamTaskError(self.team, accepted.problem)
+        raise task_refused(self.team, accepted.problem)
 
 
 async def _each(portions: AsyncGenerator[list[RunEntry], None]) -> AsyncGenerator[RunEntry, None]:

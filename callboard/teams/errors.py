@@ -10,11 +10,16 @@ class TeamError(ActorError):
 
 
 class TeamDeclarationError(TeamError, ValueError, TypeError):
-    """A team can't be made like this, or can't be dumped; ValueError and TypeError, as in AutoGen."""
+    """A team can't be made like this, be dumped, or carry out this task; ValueError and TypeError, as in AutoGen."""
 
     template = "{reason}"
 
     reason: str
+
+
+def task_refused(team: str, reason: str) -> TeamDeclarationError:
+    """The error of a task that the strategy of a team refuses."""
+    return TeamDeclarationError(f"The team {team!r} can't carry out this task: {reason}")
 
 
 class SpeakerChoiceError(TeamError, ValueError):
@@ -43,15 +48,6 @@ class TeamBusyError(TeamError, ValueError):
         return f" in the conversation {self.conversation!r}" if self.conversation else ""
 
 
-class TeamTaskError(TeamError, ValueError):
-    """The team can't carry out this task; ValueError, as in AutoGen."""
-
-    template = "The team {team!r} can't carry out this task: {reason}"
-
-    team: str
-    reason: str
-
-
 class TeamNotRunError(TeamError, RuntimeError):
     """Something was asked of a team that it can't do at this moment; RuntimeError, as in AutoGen."""
 
@@ -62,12 +58,7 @@ class TeamNotRunError(TeamError, RuntimeError):
 
 
 class RunUnknownError(TeamError, LookupError):
-    """A run can't be found: no id begins like this, several do, or its events are not kept any more.
-
-    Attributes:
-        run_id: What was asked for.
-        reason: Why not, and what is near.
-    """
+    """A run can't be found: no id begins like this, several do, or its events are not kept any more."""
 
     template = "The run {run_id!r} can't be found: {reason}"
 
@@ -88,21 +79,14 @@ class RunCancelledError(TeamError, RuntimeError):
 
 
 class TeamRunError(TeamError, RuntimeError):
-    """A run failed; RuntimeError, as in AutoGen.
-
-    Attributes:
-        error_type: Class of what a member, a strategy or a condition raised.
-        text: Its text.
-        where: The member, or what else it was.
-        traceback: Where it was raised, as text; "" when that is not known.
-    """
+    """A run failed; RuntimeError, as in AutoGen."""
 
     template = "{error_type}: {text} (in {where}){shown_traceback}"
 
     error_type: str
     text: str
-    where: str
-    traceback: str = ""
+    where: str  # the member, or what else it was
+    traceback: str = ""  # as text; "" when it is not known
 
     @property
     def shown_traceback(self) -> str:
@@ -111,37 +95,24 @@ class TeamRunError(TeamError, RuntimeError):
 
 
 class RunBudgetExceededError(TeamRunError):
-    """A run has used what its budget allows, and was ended before it could use more. What was said is kept.
-
-    Attributes:
-        unit: "tokens", "USD", "turns" or "seconds".
-        limit: What the run, or the nested team's, may use.
-        spent: What it had used, or set aside for requests under way, when it asked for more.
-    """
+    """A run has used what its budget allows, and was ended before it could use more. What was said is kept."""
 
     template = "The run has reached its budget: {text} (in {where}). Give it a larger one, or a smaller task."
     permanent = True
 
-    unit: str = "tokens"
-    limit: float = 0.0
-    spent: float = 0.0
+    unit: str = "tokens"  # or "USD", "turns", "seconds"
+    limit: float = 0.0  # of the run, or of the nested team
+    spent: float = 0.0  # or set aside for requests under way
 
 
 class TeamForkError(TeamError, ValueError):
-    """A conversation can't be forked there, or not to that name.
-
-    Attributes:
-        team: Name of the team.
-        conversation: The conversation.
-        where: After which turn.
-        reason: Why not.
-    """
+    """A conversation can't be forked there, or not to that name."""
 
     template = "The conversation {conversation!r} of the team {team!r} can't be forked{at}: {reason}."
 
     team: str
     conversation: str
-    where: str
+    where: str  # after which turn
     reason: str
 
     @property
@@ -151,20 +122,13 @@ class TeamForkError(TeamError, ValueError):
 
 
 class TeamOutputError(TeamError, ValueError):
-    """The last message of a run is not what the team was to answer with.
-
-    Attributes:
-        team: Name of the team.
-        content_type: Name of the class that its answer was to be of.
-        source: Who said the last message; "": nothing was said.
-        problem: What did not fit.
-    """
+    """The last message of a run is not what the team was to answer with."""
 
     template = "The run of the team {team!r} has ended without a {content_type}{where}: {problem}."
 
     team: str
-    content_type: str
-    source: str
+    content_type: str  # name of the class that was asked for
+    source: str  # who said the last message; "": nothing was said
     problem: str
 
     @property
@@ -174,14 +138,7 @@ class TeamOutputError(TeamError, ValueError):
 
 
 class TeamMemberError(TeamError, RuntimeError):
-    """A member could not do what the team was asked for, such as to forget the conversation.
-
-    Attributes:
-        team: Name of the team.
-        member: Name of the member.
-        what: What it could not do.
-        reason: Class and text of what was raised.
-    """
+    """A member could not do what the team was asked for, such as to forget the conversation."""
 
     template = (
         "The member {member!r} of the team {team!r} could not {what}: {reason}. Others may have done it: "
@@ -191,7 +148,7 @@ class TeamMemberError(TeamError, RuntimeError):
     team: str
     member: str
     what: str
-    reason: str
+    reason: str  # class and text of what was raised
 
 
 class TeamStateError(TeamError, ValueError):

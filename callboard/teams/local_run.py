@@ -22,7 +22,7 @@ from callboard.messages.chat import BaseChatMessage
 from callboard.models.stores import LocalStore
 
 from .budget import RunBudget, Spending, check_budget, not_limited, run_error
-from .errors import TeamBusyError, TeamNotRunError, TeamRunError, TeamTaskError
+from .errors import TeamBusyError, TeamNotRunError, TeamRunError, task_refused
 from .loop import Choice, ConversationState, LedTeam, Participant, TurnLoop, is_kept
 from .member import reset_participant, speak
 from .outcome import with_output
@@ -199,7 +199,7 @@ class ConversationHere:
             raise TeamBusyError(self._team.name)
         problem = not_limited(self._team.participants) if budget is not None and budget.is_for_models else ""
         if problem:
-            raise TeamTaskError(self._team.name, problem)
+            raise task_refused(self._team.name, problem)
         self._is_running = True
         token = cancellation_token or CancellationToken()
         try:

@@ -352,19 +352,13 @@ class CassetteError(ActorError, ValueError):
 
 
 class CassetteDifferenceError(ActorError, AssertionError):
-    """A run does something else than the recorded one.
-
-    Attributes:
-        agent: who; "": the transcript differs.
-        what: which request of this agent, or which message.
-        difference: what is different.
-    """
+    """A run does something else than the recorded one."""
 
     template = "The run differs from its cassette at {what}{by}: {difference}."
     permanent = True
 
-    agent: str
-    what: str
+    agent: str  # "": the transcript differs
+    what: str  # which request of this agent, or which message
     difference: str
 
     @property

@@ -34,14 +34,7 @@ class ToolError(ActorError):
 
 
 class ToolDeclarationError(ToolError, ValueError, TypeError):
-    """A tool, its configuration, or a workbench is set up in a way that can't work.
-
-    Attributes:
-        subject: The tool, or what names or holds it.
-        reason: What is wrong, and what to do.
-        verdict: What can't be.
-        places: What stands in the way of strict mode, each with its place in the arguments; else empty.
-    """
+    """A tool, its configuration, or a workbench is set up in a way that can't work."""
 
     template = "{subject} {verdict}: {reason}"
     permanent = True
@@ -49,7 +42,7 @@ class ToolDeclarationError(ToolError, ValueError, TypeError):
     subject: str
     reason: str
     verdict: str = "can't be a tool"
-    places: Sequence[str] = ()
+    places: Sequence[str] = ()  # what stands in the way of strict mode, with its place in the arguments
 
 
 def not_a_tool(given: object) -> ToolDeclarationError:
@@ -69,19 +62,13 @@ def unloadable(reason: str) -> ToolDeclarationError:
 
 
 class HttpToolError(ToolError):
-    """A server answered with an error, or with something that can't be used: too large, unreadable, a redirect astray.
-
-    Attributes:
-        reason: What is wrong with the answer.
-        status: Its status code, if that says an error.
-        body: The beginning of what the server said with it.
-    """
+    """A server answered with an error, or with something that can't be used: too large, unreadable, a redirect astray."""
 
     template = "{reason}{said}"
 
     reason: str
-    status: int | None = None
-    body: str = ""
+    status: int | None = None  # of HTTP, where that says an error
+    body: str = ""  # the beginning of what the server said with it
 
     @property
     def said(self) -> str:
@@ -116,19 +103,13 @@ class ToolConnectionError(ToolError, ConnectionError):
 
 
 class UnknownToolError(ToolError, LookupError):
-    """No tool of this name exists, or it is switched off.
-
-    Attributes:
-        name: What was asked for.
-        known: The names there are.
-        disabled: The tool exists, and is switched off.
-    """
+    """No tool of this name exists, or it is switched off."""
 
     permanent = True
 
     name: str
     known: Sequence[str] = ()
-    disabled: bool = False
+    disabled: bool = False  # it exists, and is switched off
 
     def __str__(self) -> str:
         if self.disabled:
@@ -138,18 +119,13 @@ class UnknownToolError(ToolError, LookupError):
 
 
 class ToolArgumentsError(ToolError, ValueError):
-    """Arguments don't fit a tool.
-
-    Attributes:
-        tool: Its name.
-        problems: What is wrong, each with the name of the argument.
-    """
+    """Arguments don't fit a tool."""
 
     template = "The arguments don't fit {tool}: {listed}"
     permanent = True
 
     tool: str
-    problems: Sequence[str]
+    problems: Sequence[str]  # each with the name of the argument
 
     @property
     def listed(self) -> str:
@@ -158,12 +134,7 @@ class ToolArgumentsError(ToolError, ValueError):
 
 
 class ToolReturnError(ToolError, TypeError):
-    """A tool returned something that can't be shown to a model.
-
-    Attributes:
-        tool: Its name.
-        reason: What it returned.
-    """
+    """A tool returned something that can't be shown to a model."""
 
     template = (
         "{tool} ran, but what it returned can't be shown as text: {reason}. It should return text, "
@@ -176,20 +147,13 @@ class ToolReturnError(ToolError, TypeError):
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
-    """A tool did not end in time.
-
-    Attributes:
-        tool: Its name.
-        seconds: How long it had.
-        still_running: It goes on although it was cancelled. A function in a thread can't be cancelled and goes on
-            in any case.
-    """
+    """A tool did not end in time."""
 
     template = "{tool} did not end within {seconds:g} s and {ending}"
 
     tool: str
     seconds: float
-    still_running: bool = False
+    still_running: bool = False  # although it was cancelled; a function in a thread goes on in any case
 
     @property
     def ending(self) -> str:
@@ -198,12 +162,7 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class ToolEndedError(ToolError, RuntimeError):
-    """A call has no result: the tool ended itself or lacks what it needs, or a person has decided that nothing goes on.
-
-    Attributes:
-        tool: Its name.
-        reason: What happened, and what to do.
-    """
+    """A call has no result: the tool ended itself or lacks what it needs, or a person has decided that nothing goes on."""
 
     template = "{tool} gave no result: {reason}"
     permanent = True
@@ -213,15 +172,10 @@ class ToolEndedError(ToolError, RuntimeError):
 
 
 class CallRefusedError(ToolError):
-    """A call was not made: it is not allowed, or a crash left it unknown whether it was made already.
-
-    Attributes:
-        tool: Its name; of a request of an HTTP tool, the host.
-        reason: Why, and what to do; the model reads it.
-    """
+    """A call was not made: it is not allowed, or a crash left it unknown whether it was made already."""
 
     template = "{tool} was not called: {reason}"
     permanent = True
 
-    tool: str
+    tool: str  # of a request of an HTTP tool, the host
     reason: str

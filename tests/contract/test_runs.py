@@ -11,7 +11,7 @@ import pytest
 from callboard.agents import BaseChatAgent, Response
 from callboard.broker import AgentId
 from callboard.core.cancellation import CancellationToken
-from callboard.errors import InputAnsweredError, InputValueError
+from callboard.errors import DeclarationError, InputAnsweredError, InputValueError
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
 from callboard.messages.events import AnyMessage
@@ -20,7 +20,6 @@ from callboard.runs import (
     AsyncRunResponse,
     Event,
     RunCancelledError,
-    RunDeclarationError,
     RunUnknownError,
     a_attach,
     a_run,
@@ -262,9 +261,9 @@ async def test_what_is_not_there_can_not_be_attached_to(runtime: RedisAgentRunti
     with pytest.raises(RunUnknownError, match="xyz"):
         await a_attach(runtime, "xyz")
     first = await a_run(chatterer("a"), message="Hi", max_turns=1, runtime=runtime)
-    with pytest.raises(RunDeclarationError, match="same team"):
+    with pytest.raises(DeclarationError, match="same team"):
         await a_run(chatterer("b"), message="Hi", previous_run=first, runtime=runtime)
-    with pytest.raises(RunDeclarationError, match="on the bus"):
+    with pytest.raises(DeclarationError, match="on the bus"):
         await a_run(chatterer("a"), message="Hi", previous_run=first)
 
 

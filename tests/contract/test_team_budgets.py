@@ -16,7 +16,7 @@ from callboard.teams import (
     RunBudget,
     RunBudgetExceededError,
     TeamClient,
-    TeamTaskError,
+    TeamDeclarationError,
 )
 from callboard.teams.group_chat import host
 from tests.helpers.chat import Echo, texts
@@ -100,6 +100,6 @@ async def test_what_nothing_can_limit_is_refused(runtime: RedisAgentRuntime) -> 
 
     team = RoundRobinGroupChat([Direct("a")], name="poets", max_turns=1, runtime=runtime)
     sea = await conversation(team, runtime)
-    with pytest.raises(TeamTaskError, match="'a' asks its model 'gpt' directly"):
+    with pytest.raises(TeamDeclarationError, match="'a' asks its model 'gpt' directly"):
         await sea.run(task="go", budget=RunBudget(tokens=9))
     assert texts(await sea.run(task="go", budget=RunBudget(turns=9))) == ["go", "a1:go"]

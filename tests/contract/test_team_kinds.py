@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from callboard.conditions import HandoffTermination, MaxMessageTermination
 from callboard.messages import HandoffMessage
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import BaseGroupChat, RoundRobinGroupChat, Swarm, TeamOutputError, TeamTaskError
+from callboard.teams import BaseGroupChat, RoundRobinGroupChat, Swarm, TeamDeclarationError, TeamOutputError
 from tests.helpers.runtimes import Runtimes
 from tests.helpers.team_kinds import KINDS
 from tests.helpers.team_members import Parrot, Passer, speakers_of, texts_of
@@ -83,7 +83,7 @@ async def test_a_task_that_the_strategy_refuses(runtime: RedisAgentRuntime) -> N
     team = Swarm([Passer("ann", ["user", "user"])], termination_condition=ends, runtime=runtime)
     await team.run(task="Begin.")
     with pytest.raises(
-        TeamTaskError, match="The existing handoff target user is not one of the participants"
+        TeamDeclarationError, match="The existing handoff target user is not one of the participants"
     ):
         await team.run(task="Go on.")
     result = await team.run(task=HandoffMessage(content="Go.", target="ann", source="user"))

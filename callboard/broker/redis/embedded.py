@@ -64,13 +64,7 @@ ANSWER_TIMEOUT = 1.0
 
 
 class ServerStartError(BrokerError):
-    """The embedded server could not be started, or does not answer.
-
-    Attributes:
-        directory: its state directory.
-        reason: what happened, to be read after "the embedded server in ...".
-        log: the last lines of its log, "" if it wrote none.
-    """
+    """The embedded server could not be started, or does not answer."""
 
     template = (
         "the embedded server in {directory} {reason}: "
@@ -79,7 +73,7 @@ class ServerStartError(BrokerError):
 
     directory: Path
     reason: str
-    log: str = ""
+    log: str = ""  # its last lines
 
     @property
     def ending(self) -> str:

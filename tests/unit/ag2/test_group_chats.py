@@ -15,8 +15,9 @@ from callboard.ag2 import (
     a_run_group_chat,
     run_group_chat,
 )
+from callboard.errors import DeclarationError
 from callboard.groupchat import ContextVariables, ConversableAgent, GroupChatDeclarationError
-from callboard.runs import RunDeclarationError, is_async_input_request
+from callboard.runs import is_async_input_request
 from callboard.teams import TeamRunError
 from tests.helpers.patterns import an_agent, call
 
@@ -73,9 +74,9 @@ async def test_a_person_answers_for_the_user_and_the_previous_agent_goes_on() ->
 
 
 async def test_what_is_refused() -> None:
-    with pytest.raises(RunDeclarationError, match="leave out"):
+    with pytest.raises(DeclarationError, match="leave out"):
         await a_run_group_chat(a_pattern(), "hi", message="hi")
-    with pytest.raises(RunDeclarationError, match="there is none"):
+    with pytest.raises(DeclarationError, match="there is none"):
         await a_run_group_chat(a_pattern(), [])
     with pytest.raises(GroupChatDeclarationError, match="user_agent"):
         await a_run_group_chat(a_pattern(group_after_work=RevertToUserTarget()), "hi")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from callboard.errors import DeclarationError
 from callboard.groupchat import Agent, GroupChat, GroupChatManager
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
@@ -16,7 +17,6 @@ from callboard.runs import (
     ManualChatManager,
     RandomChatManager,
     RoundRobinChatManager,
-    RunDeclarationError,
     SelectorChatManager,
     SoFar,
     a_run,
@@ -110,7 +110,7 @@ async def test_a_group_chat_manager_ends_the_run_as_it_does_elsewhere() -> None:
     )
     response = await a_run(*agents, message="Hi", chat_manager=manager)
     assert await senders(response) == ["a", "b"]
-    with pytest.raises(RunDeclarationError, match="not in the group chat"):
+    with pytest.raises(DeclarationError, match="not in the group chat"):
         await a_run(chatterer("c"), message="Hi", chat_manager=manager)
 
 
@@ -123,5 +123,5 @@ async def test_handing_over_to_nobody_known_fails() -> None:
 
 
 async def test_a_selector_needs_a_model() -> None:
-    with pytest.raises(RunDeclarationError, match="llm_config"):
+    with pytest.raises(DeclarationError, match="llm_config"):
         SelectorChatManager()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from callboard.errors import SettingValueError
-from callboard.runs import RunDeclarationError, a_run, run
+from callboard.errors import DeclarationError, SettingValueError
+from callboard.runs import a_run, run
 from callboard.teams import RoundRobinGroupChat, RunBudget, TeamDeclarationError
 from tests.helpers.run_agents import chatterer
 
@@ -34,14 +34,14 @@ from tests.helpers.run_agents import chatterer
     ids=str,
 )
 async def test_an_argument_of_a_wrong_kind_is_named(options: dict[str, Any]) -> None:
-    with pytest.raises(RunDeclarationError, match=next(iter(options))):
+    with pytest.raises(DeclarationError, match=next(iter(options))):
         await a_run(chatterer("a"), message="Hi", max_turns=1, **options)
-    with pytest.raises(RunDeclarationError, match=next(iter(options))):
+    with pytest.raises(DeclarationError, match=next(iter(options))):
         run(chatterer("a"), message="Hi", max_turns=1, **options)
 
 
 async def test_what_is_no_agent_is_refused() -> None:
-    with pytest.raises(RunDeclarationError, match="'Alice' is no agent"):
+    with pytest.raises(DeclarationError, match="'Alice' is no agent"):
         await a_run("Alice", message="Hi")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -77,7 +77,7 @@ async def test_the_same_id_again_is_the_same_run() -> None:
 
 def test_a_run_of_another_event_loop_is_not_gone_on_with() -> None:
     async def go_on() -> None:
-        with pytest.raises(RunDeclarationError, match="another event loop"):
+        with pytest.raises(DeclarationError, match="another event loop"):
             await a_run(chatterer("a"), message="Two", max_turns=1, previous_run=first)
 
     first = run(chatterer("a"), message="One", max_turns=1)

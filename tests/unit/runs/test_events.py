@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from callboard import runs
-from callboard.errors import MisuseError
+from callboard.errors import DeclarationError, MisuseError
 from callboard.runs import (
     AgentMessageEvent,
     AsyncInputRequestEvent,
@@ -20,7 +20,6 @@ from callboard.runs import (
     InputRequestEvent,
     InputResponseEvent,
     OutputEvent,
-    RunDeclarationError,
     SpeakerSelectedEvent,
     StreamEvent,
     SystemEvent,
@@ -114,7 +113,7 @@ def test_each_event_finds_its_method_and_new_types_are_system_events_to_an_old_p
 
 
 def test_an_async_question_is_not_processed_synchronously() -> None:
-    with pytest.raises(RunDeclarationError, match="a_process"):
+    with pytest.raises(DeclarationError, match="a_process"):
         AsyncInputRequestEvent(prompt="Who?").process(RfcProcessor())
 
 
@@ -130,7 +129,7 @@ async def test_async_methods_are_awaited_and_a_missing_one_is_named() -> None:
     await SystemEvent(value="done").a_process(processor)
     await CompletedEvent().a_process(processor)
     assert processor.seen == ["done", "done"]
-    with pytest.raises(RunDeclarationError, match="a_process_output_event"):
+    with pytest.raises(DeclarationError, match="a_process_output_event"):
         await OutputEvent(value="4").a_process(processor)
 
 

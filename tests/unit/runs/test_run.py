@@ -9,7 +9,13 @@ import pytest
 
 from callboard.agents import AssistantAgent
 from callboard.conditions import MaxMessageTermination
-from callboard.errors import InputAnsweredError, InputExpiredError, InputRequestUnknownError, InputValueError
+from callboard.errors import (
+    DeclarationError,
+    InputAnsweredError,
+    InputExpiredError,
+    InputRequestUnknownError,
+    InputValueError,
+)
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import TextMessage
 from callboard.models import ReplayChatCompletionClient
@@ -18,7 +24,6 @@ from callboard.runs import (
     AsyncRunResponse,
     Event,
     RunCancelledError,
-    RunDeclarationError,
     RunUnknownError,
     a_run,
     ask_user,
@@ -282,7 +287,7 @@ async def test_an_unknown_previous_run_is_an_error() -> None:
     ],
 )
 async def test_what_can_not_run_is_refused(agents: list[str], options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(RunDeclarationError, match=problem):
+    with pytest.raises(DeclarationError, match=problem):
         await a_run(*map(chatterer, agents), **options)
 
 

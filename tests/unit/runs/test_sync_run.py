@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from callboard import RedisAgentRuntime
+from callboard.errors import MisuseError
 from callboard.runs import (
     ConsoleProcessor,
-    LoopError,
     RunCancelledError,
     a_process_run_response,
     a_run,
@@ -91,12 +91,12 @@ def test_pause_and_steps() -> None:
 
 
 def test_an_agent_of_a_run_can_not_wait_for_another_one() -> None:
-    caught: list[LoopError] = []
+    caught: list[MisuseError] = []
 
     def ask_another() -> str:
         try:
             run(chatterer("b"), message="Hi")
-        except LoopError as error:
+        except MisuseError as error:
             caught.append(error)
         return "no"
 
@@ -107,9 +107,9 @@ def test_an_agent_of_a_run_can_not_wait_for_another_one() -> None:
 
 async def test_who_is_async_is_told_what_is_for_async_programs() -> None:
     async with RedisAgentRuntime("memory://who-is-async") as runtime:
-        with pytest.raises(LoopError, match=r"await a_attach\(\.\.\.\)"):
+        with pytest.raises(MisuseError, match=r"await a_attach\(\.\.\.\)"):
             attach(runtime, "some run")
-        with pytest.raises(LoopError, match=r"await a_run\(\.\.\.\)"):
+        with pytest.raises(MisuseError, match=r"await a_run\(\.\.\.\)"):
             run(chatterer("a"), message="Hi", runtime=runtime)
 
 

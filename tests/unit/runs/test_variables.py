@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from callboard.runs import RunDeclarationError, a_run, context_variables
+from callboard.errors import DeclarationError
+from callboard.runs import a_run, context_variables
 from tests.helpers.run_agents import call, chatterer, speaker
 
 
 @pytest.mark.parametrize("values", [{"a": {1, 2}}, {"a": b"x"}, {1: 2}, [1], "x"], ids=str)
 async def test_what_does_not_fit_into_json_is_refused(values: Any) -> None:
-    with pytest.raises(RunDeclarationError):
+    with pytest.raises(DeclarationError):
         await a_run(chatterer("a"), message="Hi", max_turns=1, context_variables=values)
 
 

@@ -23,7 +23,6 @@ from callboard.teams import (
     SelectorGroupChat,
     TeamDeclarationError,
     TeamRunError,
-    TeamTaskError,
 )
 from tests.helpers.chat import Echo
 from tests.helpers.spending import paid, spender
@@ -114,7 +113,7 @@ async def test_what_nothing_can_limit_is_refused() -> None:
         RoundRobinGroupChat([Direct("a")], budget=RunBudget(tokens=5))
     inner = RoundRobinGroupChat([Direct("a")], max_turns=1)
     team = RoundRobinGroupChat([inner], max_turns=1)
-    with pytest.raises(TeamTaskError, match="directly"):
+    with pytest.raises(TeamDeclarationError, match="directly"):
         await team.run(task="go", budget=RunBudget(usd=5.0))
     assert (await team.run(task="go", budget=RunBudget(turns=5))).stop_reason
 

@@ -16,6 +16,7 @@ from callboard import CancellationToken
 from callboard.agents import Response, TaskResult, UserProxyAgent
 from callboard.agents.base import Said
 from callboard.code import CodeResult
+from callboard.errors import DeclarationError
 from callboard.memory.base import MemoryContent
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
 from callboard.messages import (
@@ -32,7 +33,7 @@ from callboard.messages import (
     UserInputRequestedEvent,
 )
 from callboard.models import RequestUsage
-from callboard.ui import Console, NotAStreamError, UserInputManager, _cut
+from callboard.ui import Console, UserInputManager, _cut
 
 DONE = TaskResult(messages=[], stop_reason="enough")
 USAGE = RequestUsage(3, 4)
@@ -73,9 +74,9 @@ async def test_the_last_result_is_returned(capsys: pytest.CaptureFixture[str]) -
 
 
 async def test_without_a_result_it_fails() -> None:
-    with pytest.raises(NotAStreamError, match="No TaskResult or Response was processed"):
+    with pytest.raises(DeclarationError, match="No TaskResult or Response was processed"):
         await Console(stream(said("a")))
-    assert issubclass(NotAStreamError, ValueError)
+    assert issubclass(DeclarationError, ValueError)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +487,7 @@ async def test_a_run_that_is_not_to_be_read_is_refused() -> None:
 
     not_begun: Any = run()
     result: Any = DONE
-    with pytest.raises(NotAStreamError, match=r"give it team\.run_stream\(task=\.\.\.\), without `await`"):
+    with pytest.raises(DeclarationError, match=r"give it team\.run_stream\(task=\.\.\.\), without `await`"):
         await Console(not_begun)
-    with pytest.raises(NotAStreamError, match="and not a TaskResult"):
+    with pytest.raises(DeclarationError, match="and not a TaskResult"):
         await Console(result)

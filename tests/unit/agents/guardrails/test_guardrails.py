@@ -23,7 +23,7 @@ from callboard.agents import (
     Refused,
     TaskGuardrail,
 )
-from callboard.agents.errors import GuardrailError, UserInputError
+from callboard.agents.errors import NoResponseError, UserInputError
 from callboard.agents.guardrails import Decision, Verdict
 from callboard.memory.llm_messages import FunctionCall
 from callboard.messages import BaseChatMessage, StopMessage, StructuredMessage, TextMessage
@@ -345,7 +345,7 @@ async def test_agents_check_calls_and_answers() -> None:
 )
 async def test_a_verdict_that_is_none_is_an_error(check: Any, said: str) -> None:
     agent, _ = assistant("yes", guardrails=[TaskGuardrail(check)])
-    with pytest.raises(GuardrailError, match=said):
+    with pytest.raises(NoResponseError, match=said):
         await agent.run(task="go")
 
 
