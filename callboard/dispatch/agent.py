@@ -265,6 +265,11 @@ class DynamicDispatcherAgent(AssistantAgent):
         """Its dispatcher."""
         return self._dispatcher
 
+    @property
+    def hands_over(self) -> bool:
+        """It may get handoffs at any time."""
+        return True
+
     def on_joined(self, members: Sequence[str]) -> None:
         """Learn to whom it can hand over.
 

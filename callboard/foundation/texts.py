@@ -1,10 +1,11 @@
-"""Text from elsewhere: JSON of models and people, what is safe to print, and whose line of code an error names."""
+"""Text from elsewhere: JSON of models and people, what is safe to print or paste, and whose line of code an error names."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import shlex
 import sysconfig
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,11 @@ def one_line(text: str) -> str:
 def printable(text: str) -> str:
     r"""A text with `\u001b` for each control character but ends of lines and tabs."""
     return text if text.isprintable() else text.translate(_BUT_LINES)
+
+
+def shell_line(*words: object) -> str:
+    """Words as a command that can be pasted into a shell: what others have chosen of it, such as a key, stays one word."""
+    return one_line(shlex.join(map(str, words)))
 
 
 @cache

@@ -184,6 +184,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         restore_state(self, stored.data or None, stored.logs)
         return dict(await (await self._current()).save_state())
 
+    async def saved_of(self, memory: MemberMemory) -> dict[str, Any]:
+        """The agent's `save_state` for what it remembered at some time."""
+        return dict(await (await self._made(memory)).save_state())
+
     async def _current(self) -> Participant:
         """The agent as the last commit left it, wherever that was."""
         # Another process may have taken turns of this conversation since, after a lease that ended here. The agent in

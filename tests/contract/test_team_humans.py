@@ -19,7 +19,7 @@ from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCall
 from callboard.models import ReplayChatCompletionClient
 from callboard.models.replay import Answer
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import BaseGroupChat, RoundRobinGroupChat, list_runs
+from callboard.teams import BaseGroupChat, RoundRobinGroupChat, RunCancelledError, list_runs
 from callboard.teams.client import TeamClient
 from callboard.tools import ApprovalRule, FunctionTool
 from tests.helpers.chat import texts
@@ -179,7 +179,7 @@ async def test_a_run_that_is_aborted_withdraws_its_questions(runtime: RedisAgent
     running = asyncio.ensure_future(team.run(task="go"))
     await asked(client, 1)
     await client.abort()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await running
     assert await asked(client, 0) == []
 
