@@ -222,7 +222,9 @@ class Elsewhere(Workbench):
             ToolSchema(name="delete", description="", parameters={"type": "object", "properties": properties})
         ]
 
-    async def call_tool(self, name: str, arguments: Any = None, *args: Any) -> ToolResult:
+    async def call_tool(
+        self, name: str, arguments: Any = None, cancellation_token: Any = None, call_id: str | None = None
+    ) -> ToolResult:
         self.sent.append(arguments)
         return ToolResult(name=name, result=list(texts("done")))
 
