@@ -493,8 +493,9 @@ def _check_same(hosted: HostedType, there: object) -> None:
 
 def _part_of(factory: object) -> Any:
     """The team or the member that the agents of a hosted type are made from; None: it is no such type."""
-    is_ours = isinstance(factory, partial) and factory.func in (TeamManager, MemberActor)
-    return factory.args[0] if is_ours else None
+    if isinstance(factory, partial) and factory.func in (TeamManager, MemberActor):
+        return factory.args[0]
+    return None
 
 
 def _difference(one: Any, other: Any) -> str:
