@@ -30,7 +30,7 @@ from callboard.messages.events import (
 )
 from callboard.models.base import ChatCompletionClient
 from callboard.tools.approval import NeedsApproval
-from callboard.tools.call import read_call
+from callboard.tools.call import CheckedArguments, read_call
 from callboard.tools.dynamic import DynamicWorkbench
 from callboard.tools.errors import ToolArgumentsError
 from callboard.tools.function import FunctionTool
@@ -155,6 +155,10 @@ class HandoffOffer(StreamWorkbench):
     def approval_of(self, name: str) -> NeedsApproval:
         """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         return self._place(name).approval_of(name)
+
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments as the workbench that has the tool takes them; see `Workbench.check_arguments`."""
+        return await self._place(name).check_arguments(name, arguments)
 
     def _place(self, name: str) -> StreamWorkbench:
         handoff = self.handoffs.get(name)

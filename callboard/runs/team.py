@@ -18,7 +18,7 @@ from callboard.groupchat.events import value_of
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import ConversationMessage, Message
 from callboard.groupchat.model import ModelUsage
-from callboard.groupchat.replies import as_text, execute
+from callboard.groupchat.replies import as_text, execute, run_tool
 from callboard.groupchat.selection import GroupChatTermination
 from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
@@ -479,13 +479,16 @@ def agents_named_in(agent: ConversableAgent) -> list[ChatAgent]:
 
 def _of_tool(tool: Tool) -> Callable[..., Awaitable[Any]]:
     async def run(**arguments: Any) -> dict[str, str]:
-        value = await tool.run_json(arguments, CancellationToken())
+        value = await run_tool(tool, arguments)
         return _returned(value, tool.return_value_as_string)
 
     return run
 
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    if isinstance(function, Tool):
+        return _of_tool(function)
+
     async def run(**arguments: Any) -> dict[str, str]:
         return _returned(await value_of(function(**arguments)), as_text)
 
