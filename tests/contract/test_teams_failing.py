@@ -196,4 +196,4 @@ async def test_a_state_is_saved_while_a_member_takes_its_time(runtime: RedisAgen
         [Echo("a"), inner], max_turns=2, runtime=runtime, name="team", conversation="copy"
     )
     await copied.load_state(saved)
-    assert texts(await copied.run())[0] == "a2:"
+    assert texts(await copied.run())[0] == "b1:go,a1"
