@@ -53,6 +53,9 @@ __all__ = ["MemoryServiceClient", "memory_service"]
 
 DEFAULT_TYPE = "memory"
 
+QUERIES = ".queries"
+"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
+
 
 class MemoryServiceClient(MemoryStore):
     """A memory that a memory service keeps, reached over the bus; see `memory_service`.
@@ -242,6 +245,9 @@ MOST_CONTENTS: Final = 256  # in one message
 # In one message, so that it stays below a payload's limit whatever the characters are.
 MOST_CHARACTERS: Final = 100_000
 
+TOPIC = "memory"
+"""The topic of changes, behind the service's type: `<type>:memory`."""
+
 
 class HandlerChanges:
     """The changes that one handler makes in one memory. They leave with the handler's commit, or never.
@@ -335,13 +341,6 @@ def _grouped(items: Iterable[T], contents_of: Callable[[T], list[MemoryContent]]
             count, size = len(contents), length
         groups[-1].append(item)
     return groups
-
-
-TOPIC = "memory"
-"""The topic of changes, behind the service's type: `<type>:memory`."""
-
-QUERIES = ".queries"
-"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
 
 
 class _MemoryMessage(BaseModel):

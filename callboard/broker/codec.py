@@ -64,6 +64,18 @@ def message(
     return mark
 
 
+SIMPLE: Final[Mapping[type, str]] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    bytes: "bytes",
+    list: "list",
+    dict: "dict",
+    type(None): "none",
+}
+
+
 class MessageRegistry:
     """Message classes of one application. Simple values (str, int, list, ...) are always known."""
 
@@ -231,16 +243,6 @@ def _is_same(first: type[Any], second: type[Any]) -> bool:
     return first is second or _full(first) == _full(second)
 
 
-SIMPLE: Final[Mapping[type, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    bytes: "bytes",
-    list: "list",
-    dict: "dict",
-    type(None): "none",
-}
 OWN: Final = "__callboard_plain__"
 CAN_FAIL: Final = (
     TypeError,

@@ -420,6 +420,13 @@ def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | 
     return (values[:DEADLINE_AT], values[DEADLINE_AT + 1 :]) if values[DEADLINE_AT] == 0 else None
 
 
+# Short name -> its place behind the six fields that every envelope has, and what checks the value.
+READERS: Final = {
+    HEAD_FIELDS[name][0]: (place, HEAD_FIELDS[name][1])
+    for place, name in enumerate(Envelope._fields[FIRST_OF_HEAD:])
+}
+
+
 def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
@@ -432,12 +439,6 @@ def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
             values[place] = read(value, short)
     return tuple(values)
 
-
-# Short name -> its place behind the six fields that every envelope has, and what checks the value.
-READERS: Final = {
-    HEAD_FIELDS[name][0]: (place, HEAD_FIELDS[name][1])
-    for place, name in enumerate(Envelope._fields[FIRST_OF_HEAD:])
-}
 
 EntryValues = Sequence[bytes]
 """A delivery as the server gives it: agent type, stream, entry id, tries, and the seven values of its entry."""

@@ -164,6 +164,12 @@ def _packer() -> Callable[[Any], bytes]:
     return pack
 
 
+# Where a NaN or infinity may be; a string may hold the same bytes. Two patterns, because one byte in front of a
+# pattern is found by memchr and a choice of two is not.
+ODD_DOUBLE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+ODD_SINGLE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]")
+
+
 def _may_be_odd(body: bytes, notable: bytes) -> bool:
     """Whether some byte could stand for bytes, or for a number that is not finite."""
     others = notable.translate(None, CONTAINERS)
@@ -225,11 +231,6 @@ SIZED: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC4: 1, 0xC5: 2, 0xC6: 4}
 FLOAT_HEADERS: Final = {0xCA: (5, ">f"), 0xCB: (9, ">d")}
 # Long lists of numbers are what large bodies are made of: a run of them is passed in one step.
 RUN: Final = re.compile(rb"(?s:[\x00-\x7f\xe0-\xff]+|(?:\xcb(?![\x7f\xff][\xf0-\xff]).{8})+)")
-
-# Where a NaN or infinity may be; a string may hold the same bytes. Two patterns, because one byte in front of a
-# pattern is found by memchr and a choice of two is not.
-ODD_DOUBLE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-ODD_SINGLE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]")
 
 
 class Walk:

@@ -35,6 +35,8 @@ NO_DEFAULT: Final = UNSET
 
 DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
 MOST: Final = 1_000_000  # bytes of what is shown with a question
+BLANK: Final = "a question has a text, a name that is not empty, and a timeout above 0"
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +163,6 @@ class Question:
             return self.adapter.validate_json(answer)
         except ValidationError as error:
             raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
-
-
-BLANK: Final = "a question has a text, a name that is not empty, and a timeout above 0"
-
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def _json(adapter: TypeAdapter[Any], value: Any) -> str:

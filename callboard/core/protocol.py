@@ -469,6 +469,12 @@ class TellOptions(ReminderOptions, total=False):
     unique: bool
 
 
+OF_EVENTS: Final = PublishOptions.__optional_keys__
+OF_REMINDERS: Final = ReminderOptions.__optional_keys__
+OF_TELLS: Final = TellOptions.__optional_keys__
+OF_REQUESTS: Final = RequestOptions.__optional_keys__
+
+
 class SendOptions(NamedTuple):
     """How one message is sent: the keys of the options above, and the id that its sender chose.
 
@@ -556,10 +562,6 @@ class SendOptions(NamedTuple):
 
 
 USUAL: Final = SendOptions()
-OF_EVENTS: Final = PublishOptions.__optional_keys__
-OF_REMINDERS: Final = ReminderOptions.__optional_keys__
-OF_TELLS: Final = TellOptions.__optional_keys__
-OF_REQUESTS: Final = RequestOptions.__optional_keys__
 LATER: Final = (
     "A request is sent at once. For later there are `publish_message`, `tell` and an agent's own `remind`."
 )

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
+logger = logging.getLogger("callboard.memory")
+
 
 def address_of(config: ChromaDBVectorMemoryConfig) -> str:
     """Where a store is, for errors."""
@@ -115,8 +117,6 @@ def explained(action: str, collection: str, place: str) -> Iterator[None]:
             raise MemoryValueError("the filter", "can't be used", f"{text}. {FILTERS}") from error
         raise MemoryFailedError(f"the store could not {action} in {collection}: {text}") from error
 
-
-logger = logging.getLogger("callboard.memory")
 
 FILE: Final = "callboard.lock"
 LOOK_EVERY: Final = 0.05  # seconds between two attempts at a lock that another process holds

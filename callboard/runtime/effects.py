@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from callboard.core.people import Question
 
 
+steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", default=())
+"""The recorded steps that what runs here is a part of, the outermost first."""
+
+
 class EffectRecorder:
     """The recorded results of one message at one agent.
 
@@ -218,9 +222,6 @@ def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:
 
 
 PAUSE: Final = 0.02  # seconds in which a handler may begin the next step
-
-steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", default=())
-"""The recorded steps that what runs here is a part of, the outermost first."""
 
 
 class Noting(Protocol):

@@ -46,6 +46,10 @@ from .execution import Execution, run_of, running
 from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
 
+logger = logging.getLogger("callboard.actors")
+
+LONGEST = 10**8  # seconds that a message may wait
+
 
 class Sender:
     """The part of a runtime that sends.
@@ -452,9 +456,6 @@ def agent_of(given: object) -> AgentId:
     raise InvalidIdError("recipient", given, rule)
 
 
-LONGEST = 10**8  # seconds that a message may wait
-
-
 def times(options: SendOptions) -> tuple[int, int | None]:
     """When a message is due, as a Posting has it, and how many ms later it expires.
 
@@ -550,8 +551,6 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
 
-
-logger = logging.getLogger("callboard.actors")
 
 REMEMBERED = 10_000  # cases that are known; then they are looked at again
 AT_ONCE = 50  # cases that the server is asked about together; more are looked at when they come again

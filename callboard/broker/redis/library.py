@@ -268,14 +268,13 @@ class Mark(StrEnum):
 
 
 ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT, Mark.SUSPEND)
+_BY_LETTER = {str(mark): mark for mark in Mark}
 
 
 def marks_of(mode: str) -> list[Mark]:
     """The marks of a mode, in their order."""
     return [_BY_LETTER[letter] for letter in mode]
 
-
-_BY_LETTER = {str(mark): mark for mark in Mark}
 
 LIST = ("FUNCTION", "LIST", "LIBRARYNAME", "callboard_*")
 

@@ -28,6 +28,8 @@ from .endpoint import Argument, Endpoint, Watched
 from .sentinels import ROLE, PrimarySearch, check_role
 from .wire import pack, says_demoted, translate
 
+logger = logging.getLogger("callboard.broker")
+
 
 class BlockingConnection(Protocol):
     """One connection, used by one thread at a time."""
@@ -179,9 +181,6 @@ def _open(endpoint: Endpoint, timeout: float) -> socket.socket:
 def _host(endpoint: Endpoint) -> Any:
     """The host as bytes where that is enough: for text, Python loads the tables of international names, 0.5 MB that stay."""
     return endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
-
-
-logger = logging.getLogger("callboard.broker")
 
 
 def renew_file(connection: BlockingConnection) -> None:

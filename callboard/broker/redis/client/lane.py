@@ -57,6 +57,10 @@ BEFORE = 4  # place of the number of the call before in an answer
 SCAN, AT_BELL = index_of("turn", "scan"), "b"  # what that argument is in a turn that waits at a bell
 
 
+Committed: TypeAlias = tuple[Delivery, str, Sequence[Argument]]
+"""A delivery, and how it ended, as the Lua functions take it: see `commit_of`."""
+
+
 class WorkerLane:
     """One incarnation of a worker after another; each has a name that ends with its fencing token.
 
@@ -412,10 +416,6 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
                 found.append((raw_type, stream, entry, tries, name, kind, key, sender, at_ms, head, body))
         at = behind
     return found
-
-
-Committed: TypeAlias = tuple[Delivery, str, Sequence[Argument]]
-"""A delivery, and how it ended, as the Lua functions take it: see `commit_of`."""
 
 
 def add_commits(arguments: list[Argument], commits: Sequence[Committed]) -> None:

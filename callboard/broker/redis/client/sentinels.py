@@ -21,6 +21,8 @@ from callboard.broker.settings import BrokerSettings
 from .endpoint import Address, Argument, Endpoint, Watched
 from .wire import Wire
 
+logger = logging.getLogger("callboard.broker")
+
 ROLE = ("ROLE",)
 
 
@@ -119,8 +121,6 @@ def check_role(primary: Endpoint, role: Any) -> None:
             primary.shown, "sentinels name it as the primary, and it is a replica; asking them again may help"
         )
 
-
-logger = logging.getLogger("callboard.broker")
 
 LOOK_EVERY = 1.0  # seconds
 
