@@ -4,8 +4,9 @@ An entry has up to seven fields: id, type, key, from, at, head, body. The first 
 redis-cli. `head` holds what is not the default, as msgpack with short names. What is empty is mostly left out, and so is
 `at` where the entry's own id begins with it.
 
-The pointer is JSON, so that a person who looks at the stream sees what is there: `{"claim":"blob:8x2k1","bytes":104857600}`.
-Hohpe and Woolf, Enterprise Integration Patterns, call this a claim check.
+A body that is too large for an entry lies beside the stream, and the entry's body is a pointer to it. The pointer is
+JSON, so that a person who looks at the stream sees what is there: `{"claim":"blob:8x2k1","bytes":104857600}`. Hohpe and
+Woolf, Enterprise Integration Patterns, call this a claim check.
 """
 
 from __future__ import annotations

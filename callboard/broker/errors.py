@@ -24,7 +24,7 @@ CallboardError
     ├── SubscriptionError (ValueError, LookupError) a subscription exists already, or does not exist
     └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
 
-While a message waits for one to end, the reason that is kept with its attempts (`tries:<type>`) is
+While a message waits for an outage to end, the reason that is kept with its attempts (`tries:<type>`) is
 `outage <ms waited so far> <error>`.
 """
 

@@ -1,6 +1,6 @@
 """Every setting, once, with its type, default, unit and meaning; and the only place that reads the environment.
 
-docs/settings.md is generated from it.
+docs/settings.md is generated from this file.
 """
 
 from __future__ import annotations

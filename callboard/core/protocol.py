@@ -1,9 +1,9 @@
 """The two halves of the programming model as protocols, an agent and its runtime, and the options of sending.
 
-They name each other, so they stand in one module; all that agents are written with depends on this one.
+The two protocols name each other, so they stand in one module; all that agents are written with depends on this one.
 
-The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
-knows every one of them, and none of the methods between an agent and the sender repeats them.
+The public methods take the options of sending as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so
+that a type checker knows every one of them, and none of the methods between an agent and the sender repeats them.
 """
 
 from __future__ import annotations

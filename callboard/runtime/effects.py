@@ -1,14 +1,14 @@
 """Effects of a handler that are recorded before they are used: `ctx.once`, `ctx.ask`, and events of its run.
 
-Temporal and Restate call it a journal. An effect that was made but whose result could not be recorded (the process died
-in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
+Temporal and Restate call such a record a journal. An effect that was made but whose result could not be recorded (the
+process died in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
 
 A handler that asks several things at the same time, or asks beside steps that are recorded, ends when all its questions
 are there and all those steps are over: what is finished before it ends is not done again.
 
-A path names runs from the outermost to the innermost one, with RUN between them; a run may have parts, with PART before
-each, such as one conversation of several, or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for
-each of them.
+The path of a run says what its events and its use of models count for. A path names runs from the outermost to the
+innermost one, with RUN between them; a run may have parts, with PART before each, such as one conversation of several,
+or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for each of them.
 """
 
 from __future__ import annotations

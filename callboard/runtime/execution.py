@@ -1,6 +1,6 @@
 """One run of a handler: what it is told, what it adds to its commit, how it is run, and the run it belongs to.
 
-The host runs the messages of its worker in this way, and `reentry` the requests that come in while one of them waits.
+The host runs the messages of its worker in this way, and `Reentry` of `requests` those that come in while one of them waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The way of a message out: options and address, who hears it, its envelope, at once or with the handler's commit.
 
-What its own agent types subscribe to and handle is known here, and is nearly always enough. Only for a topic and a class of
-messages that none of them hears the server is asked, once and beside the publishing, which never waits for it.
+What the runtime's own agent types subscribe to and handle is known here, and is nearly always enough. Only for a topic
+and a class of messages that none of them hears the server is asked, once and beside the publishing, which never waits
+for it.
 """
 
 from __future__ import annotations

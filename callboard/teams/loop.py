@@ -603,7 +603,7 @@ TAKES: Final = "/takes"
 
 
 def takes_of(stream: str) -> str:
-    """The name of that stream.
+    """The name of the stream with what models answered and tools returned in a run that is recorded.
 
     Args:
         stream: That of the run.
@@ -612,7 +612,7 @@ def takes_of(stream: str) -> str:
 
 
 def is_of_takes(stream: str) -> bool:
-    """Whether a stream is such a one: those of runs end otherwise, see `path_of`."""
+    """Whether a stream holds the takes of a run: those of runs end otherwise, see `stream_of` in protocol.py."""
     return stream.endswith(TAKES)
 
 

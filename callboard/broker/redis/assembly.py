@@ -1,7 +1,7 @@
 """How the files of `lua/` and their constants become the text of one library.
 
-As locals they would take up a part of the 200 that Lua allows at once, and what another file defines is read more slowly
-than a value.
+Constants are replaced by their values. As locals they would take up a part of the 200 that Lua allows at once, and what
+another file defines is read more slowly than a value.
 """
 
 from __future__ import annotations

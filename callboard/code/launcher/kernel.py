@@ -1,6 +1,7 @@
 """Measures of the kernel that Python has no function for: namespaces, Landlock, and a filter of system calls.
 
-With them goes the right to look into, or signal, any process that has not given up the same.
+With its rights to files (Landlock) a process gives up the right to look into, or signal, any process that has not given up
+the same.
 """
 
 from __future__ import annotations

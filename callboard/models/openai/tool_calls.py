@@ -1,8 +1,9 @@
 """Tools of a request: their strict schemas, which are offered, calls written as text, and objections.
 
-Source: OpenAI's guide to structured outputs: every object lists all its properties as required and allows no others.
+In a strict schema every object lists all its properties as required and allows no others (OpenAI's guide to structured
+outputs).
 
-A call is `{"name": ..., "arguments": {...}}` here; an answer without a call may be `{"answer": ...}`.
+A call that is written as text is `{"name": ..., "arguments": {...}}`; an answer without a call may be `{"answer": ...}`.
 """
 
 from __future__ import annotations

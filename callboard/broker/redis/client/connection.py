@@ -3,8 +3,8 @@
 A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
 unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
 
-It goes by a clock of this machine that is never set, and learns from every answer how far the server's is from it. So it
-does not matter what time this machine believes it is, nor that it changes its mind.
+The server's clock (`ServerClock`) goes by a clock of this machine that is never set, and learns from every answer how
+far the server's is from it. So it does not matter what time this machine believes it is, nor that it changes its mind.
 """
 
 from __future__ import annotations

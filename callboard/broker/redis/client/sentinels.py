@@ -1,6 +1,6 @@
 """Sentinels: which server is the primary, and whether it still is.
 
-They are asked anew before each connection, and what most of them say counts. Redis' guidelines for clients
+The sentinels are asked anew before each connection, and what most of them say counts. Redis' guidelines for clients
 (https://redis.io/docs/latest/develop/reference/sentinel-clients/) take the first answer; a sentinel that is cut off from
 the others goes on to name a primary that is cut off with it, and what is written there will be lost.
 """
