@@ -6,16 +6,15 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
+from operator import ne
 from typing import Any, ClassVar, Final, TypeAlias
 
 from callboard.broker.envelope import (
-    LOOKED_AT,
     Claim,
     Delivery,
     EntryValues,
     Posting,
-    are_apart,
     encode,
     read_deliveries,
 )
@@ -416,6 +415,21 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
                 found.append((raw_type, stream, entry, tries, name, kind, key, sender, at_ms, head, body))
         at = behind
     return found
+
+
+RUN_VALUES: Final = 4  # values that a run says at once; they are worth it for as many messages
+LOOKED_AT: Final = 20
+"""Messages of a call, its first ones: to look at all takes time where all are of one stream."""
+
+
+def are_apart(streams: Sequence[str] | Sequence[bytes]) -> bool:
+    """Whether it takes fewer values that each message names its stream than that runs of one stream do.
+
+    Args:
+        streams: of the messages, in order.
+    """
+    changes: int = sum(map(ne, streams, islice(streams, 1, None)))
+    return RUN_VALUES * changes > len(streams)
 
 
 def add_commits(arguments: list[Argument], commits: Sequence[Committed]) -> None:

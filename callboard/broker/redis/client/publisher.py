@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from callboard.broker.envelope import LOOKED_AT, NO_FENCE, Posting, are_apart, encode
+from callboard.broker.envelope import NO_FENCE, Posting, encode
 from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
@@ -29,7 +29,7 @@ from callboard.broker.telemetry import LISTENERS, Published, emit
 
 from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
-from .lane import write_values
+from .lane import LOOKED_AT, are_apart, write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
