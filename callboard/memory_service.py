@@ -239,6 +239,8 @@ def _named(content: MemoryContent, id: str) -> MemoryContent:
     return content.model_copy(update={"metadata": {**(content.metadata or {}), "id": id}})
 
 
+# Changes, gathered by a handler
+
 T = TypeVar("T")
 
 MOST_CONTENTS: Final = 256  # in one message
@@ -341,6 +343,9 @@ def _grouped(items: Iterable[T], contents_of: Callable[[T], list[MemoryContent]]
             count, size = len(contents), length
         groups[-1].append(item)
     return groups
+
+
+# Messages
 
 
 class _MemoryMessage(BaseModel):
@@ -446,6 +451,8 @@ def register_memory_errors() -> None:
         )
     )
 
+
+# The service
 
 DEFAULT_PATH = Path(".callboard/memory")
 MOST_AT_ONCE = 32  # memories that one process changes at once

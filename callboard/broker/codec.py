@@ -64,6 +64,8 @@ def message(
     return mark
 
 
+# The classes of an application
+
 SIMPLE: Final[Mapping[type, str]] = {
     str: "str",
     int: "int",
@@ -242,6 +244,8 @@ def _is_same(first: type[Any], second: type[Any]) -> bool:
     """The same class, or the one that a reloaded module or a repeated notebook cell made again."""
     return first is second or _full(first) == _full(second)
 
+
+# One class: its values as bytes, and back
 
 OWN: Final = "__callboard_plain__"
 CAN_FAIL: Final = (
@@ -501,6 +505,8 @@ def _sentence(error: pydantic_core.ValidationError) -> str:
     more = error.error_count() - len(parts)
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
+
+# Plain data as msgpack
 
 # msgpack has no types; without an autoreset Packer of its own it always returns bytes.
 packb: Final = cast("Callable[..., bytes]", msgpack.packb)

@@ -57,6 +57,9 @@ Count = Annotated[int, Field(gt=0)]
 CountOrZero = Annotated[int, Field(ge=0)]
 Bytes = Annotated[int, BeforeValidator(_bytes_of), Field(gt=0), Unit("bytes")]
 BytesOrZero = Annotated[int, BeforeValidator(_bytes_of), Field(ge=0), Unit("bytes")]
+
+# What is wrong with a setting, in words
+
 T = TypeVar("T")
 
 

@@ -290,6 +290,8 @@ def _named(classes: Any) -> tuple[type[Any], ...]:
     return tuple(dict.fromkeys(cls for cls in classes if cls not in (ANY, type(None))))
 
 
+# The decorators
+
 EventFunction: TypeAlias = Callable[[Any, Any, MessageContext], Coroutine[Any, Any, None]]
 
 HandlerT = TypeVar("HandlerT", bound=HandlerFunction)
@@ -418,6 +420,9 @@ def _declare(kind: Kind, function: HandlerT, strict: bool, match: Match | None, 
 
     setattr(checked, _HANDLER, handler)
     return cast("HandlerT", checked)
+
+
+# What annotations say
 
 
 class HandlerTypes(NamedTuple):

@@ -191,6 +191,8 @@ def _arguments(question: Question) -> dict[str, Any]:
     return given | {"name": question.name or None}
 
 
+# Asking
+
 OnInput: TypeAlias = Callable[[Question], Any]
 """Asks a person: a function of the question, async or not (then it runs in a thread, and may block). It returns the answer:
 plain data, or an object of the question's `answer_type`."""
@@ -396,6 +398,8 @@ def as_json(value: Any) -> str:
     except (PydanticSerializationError, ValueError) as error:
         raise InputValueError("", f"it can't be written as JSON: {error}") from None
 
+
+# Checking an answer
 
 Schema: TypeAlias = Mapping[str, Any]
 

@@ -224,6 +224,9 @@ def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:
 PAUSE: Final = 0.02  # seconds in which a handler may begin the next step
 
 
+# Questions for people
+
+
 class Noting(Protocol):
     """Lets those who read a run see its questions.
 
@@ -447,6 +450,9 @@ def _answer(question: Question, input_id: str, asked: Asked) -> Any:
     return question.read(input_id, asked.default)
 
 
+# Events of runs
+
+
 def write_of(
     run: str, events: Sequence[Any], registry: MessageRegistry, settings: BrokerSettings
 ) -> RunWrite:
@@ -472,6 +478,8 @@ def encoded_event(event: Any, registry: MessageRegistry, limits: Limits) -> RunE
         raise EventTooLargeError(len(body), limits.max_bytes)
     return RunEvent(kind.name, kind.version, body)
 
+
+# Paths of runs
 
 RUN: Final = "\x1f"
 PART: Final = "\x1e"

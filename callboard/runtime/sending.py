@@ -420,6 +420,9 @@ def _global(message_id: str) -> str:
     return f"={message_id}" if message_id.startswith(">") else message_id
 
 
+# Topics, agents and times as callers give them
+
+
 def topic_of(given: object) -> TopicId:
     """The topic of a publish.
 
@@ -502,6 +505,9 @@ def _due(options: SendOptions) -> int:
     return min(0, -int(at.timestamp() * 1000))
 
 
+# The deadlines of requests
+
+
 class Deadlines:
     """Fails what is waited for too long.
 
@@ -552,6 +558,8 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
 
+
+# Who hears a message
 
 REMEMBERED = 10_000  # cases that are known; then they are looked at again
 AT_ONCE = 50  # cases that the server is asked about together; more are looked at when they come again

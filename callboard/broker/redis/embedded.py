@@ -348,6 +348,8 @@ def _ask(socket_file: str, *command: str) -> Any:
         return connection.call(command)
 
 
+# Its binary, files and log
+
 CONFIG = "server.conf"
 SOCKET = "redis.sock"
 
@@ -487,6 +489,8 @@ def log_tail(directory: Path, begin: int = 0, lines: int = 6) -> str:
         return ""
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
 
+
+# The server as its users see it
 
 #: In the current folder, so that each project has its own.
 DEFAULT_DIRECTORY = Path(".callboard")

@@ -131,6 +131,8 @@ def _with_prefix(schema: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {**schema, "$ref": f"#/$defs/{prefix}{reference.rpartition('/')[2]}"}
 
 
+# Calls as text
+
 ANSWER: Final = "answer"
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
@@ -317,6 +319,8 @@ def any_call(text: str) -> FunctionCall | None:
     return _as_call(value, (name,)) if isinstance(name, str) else None
 
 
+# What is offered
+
 ToolSchemas = Sequence[Mapping[str, Any]]
 
 
@@ -439,6 +443,8 @@ def _wire_tool(tool: Mapping[str, Any], model: str) -> dict[str, Any]:
         raise BadRequestError(model, f"{reason}. Name them, or leave strict out")
     return {"type": "function", "function": {**function, "parameters": strict, "strict": True}}
 
+
+# Objections
 
 LONGEST_RESULT: Final = 500  # characters of a result that are told again; all of it stands above
 Identity = tuple[str, str]  # of a call: name and arguments

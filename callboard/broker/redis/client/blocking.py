@@ -121,6 +121,9 @@ def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Se
     return connection.call(command)
 
 
+# To a server over a socket
+
+
 class BlockingWire:
     """A connection to a server, over TCP, TLS or a Unix socket; see `connect`."""
 
@@ -180,6 +183,9 @@ def _open(endpoint: Endpoint, timeout: float) -> socket.socket:
 def _host(endpoint: Endpoint) -> Any:
     """The host as bytes where that is enough: for text, Python loads the tables of international names, 0.5 MB that stay."""
     return endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
+
+
+# A restarted server's file
 
 
 def renew_file(connection: BlockingConnection) -> None:

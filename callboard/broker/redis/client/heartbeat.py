@@ -43,6 +43,9 @@ AGAIN = 30  # beats that there is time for between two others, when there is muc
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at whether the thread has ended
 
 
+# The heartbeat, a thread
+
+
 class Pulse(NamedTuple):
     """The state of a worker, as a beat tells it.
 
@@ -198,6 +201,8 @@ class Heartbeat:
             self._connection.close()
             self._connection = None
 
+
+# The keeper, a process
 
 ATTEMPTS = 3  # starts of a keeper that ends at once, until it is given up
 HEALTHY_AFTER = 30.0  # seconds of life after which earlier ends do not count

@@ -75,6 +75,9 @@ def _forget_token() -> None:
 os.register_at_fork(after_in_child=_forget_token)
 
 
+# The file that says that a worker lives
+
+
 class HealthFile:
     """The file of one worker. Used in the heartbeat's thread: a worker whose event loop is blocked must not look ill.
 

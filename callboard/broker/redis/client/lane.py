@@ -335,6 +335,8 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
     return None if token is None else bells[token[0].decode()]
 
 
+# The answer to a turn
+
 RUN_WIDTH, STATE_WIDTH = width_of("GIVEN"), width_of("STATE")  # in the answer to a turn
 PLAIN, HEADED = width_of("GIVEN_PLAIN"), width_of("GIVEN_HEADED")
 OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
@@ -416,6 +418,8 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
         at = behind
     return found
 
+
+# Commits as arguments
 
 RUN_VALUES: Final = 4  # values that a run says at once; they are worth it for as many messages
 LOOKED_AT: Final = 20

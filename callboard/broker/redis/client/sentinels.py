@@ -23,6 +23,8 @@ from .wire import Wire
 
 logger = logging.getLogger("callboard.broker")
 
+# Which server is the primary
+
 ROLE = ("ROLE",)
 
 
@@ -121,6 +123,8 @@ def check_role(primary: Endpoint, role: Any) -> None:
             primary.shown, "sentinels name it as the primary, and it is a replica; asking them again may help"
         )
 
+
+# Whether it still is
 
 LOOK_EVERY = 1.0  # seconds
 
