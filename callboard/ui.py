@@ -24,7 +24,7 @@ from callboard.core.answers import answer_of, how_to_answer
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation import ActorError
 from callboard.foundation.tasks import in_thread
-from callboard.foundation.texts import one_line, printable
+from callboard.foundation.texts import one_line, printable, shell_line
 from callboard.memory.llm_messages import Image
 from callboard.messages.chat import MultiModalMessage
 from callboard.messages.events import (
@@ -468,9 +468,8 @@ class ConsoleQuestions:
 
 def _all_of(event: InputRequestedEvent) -> str:
     if event.details.get(OMITTED):
-        return (
-            f"(it is too large to be shown here: `callboard runs answer {event.request_id}` shows all of it)"
-        )
+        command = shell_line("callboard", "runs", "answer", event.request_id)
+        return f"(it is too large to be shown here: `{command}` shows all of it)"
     return printable(json.dumps(event.details, ensure_ascii=False, indent=2))
 
 

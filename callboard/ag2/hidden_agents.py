@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callboard.agents.base import ChatAgent, twin_of
-from callboard.core.cancellation import CancellationToken
 from callboard.groupchat.context_variables import (
     changes,
     current_variables,
@@ -21,7 +20,7 @@ from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.messages import Agent, Message, text_of
-from callboard.groupchat.replies import as_text, execute
+from callboard.groupchat.replies import as_text, execute, run_tool
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
@@ -157,13 +156,15 @@ def abilities_of(
 def _of_tool(tool: Tool) -> Callable[..., Any]:
     async def run(**arguments: Any) -> dict[str, Any]:
         before = snapshot(current_variables())
-        value = await tool.run_json(arguments, CancellationToken())
+        value = await run_tool(tool, arguments)
         return _returned(value, tool.return_value_as_string, before)
 
     return run
 
 
 def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(function, Tool):
+        return _of_tool(function)
     given = with_variables(function)
 
     async def run(**arguments: Any) -> dict[str, Any]:

@@ -322,6 +322,11 @@ class AssistantAgent(BaseChatAgent, Component[AssistantAgentConfig]):
             types.append(StopMessage)
         return types if output is None else [*types, StructuredMessage[output]]  # type: ignore[valid-type]
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether it has handoffs."""
+        return bool(self._setup.handoffs)
+
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:

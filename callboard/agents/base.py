@@ -22,7 +22,7 @@ from callboard.foundation.tasks import in_thread
 from callboard.memory.base import Memory
 from callboard.memory.cancelling import cancellable
 from callboard.memory.contexts import ChatCompletionContext, Conversation
-from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, TextMessage
+from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, HandoffMessage, TextMessage
 from callboard.messages.events import AnyMessage, ModelClientStreamingChunkEvent
 from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import RecordedChatCompletionClient
@@ -387,6 +387,11 @@ class BaseChatAgent(ChatAgent, ABC):
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Be as in the beginning."""
         ...
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether it may choose who goes on; one that says a HandoffMessage only where it was handed over to does not."""
+        return HandoffMessage in self.produced_message_types
 
     def on_joined(self, members: Sequence[str]) -> None:
         """Called when a team has taken it in. Does nothing here.

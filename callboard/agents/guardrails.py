@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from callboard.core.answers import CONSENT, Consent
@@ -96,7 +97,8 @@ class Guardrail:
         """Look at a call that the model asks for, handoffs included, before it is made.
 
         Args:
-            call: Its name, and its arguments as the model wrote them: they may be no JSON.
+            call: Its name, and its arguments as the tool takes them, with defaults, as JSON. Those that don't fit are as
+                the model wrote them, and may be no JSON; such a call fails.
 
         Returns:
             Refused: the reason is the result of the call, the other calls are made. Changed: the call in its place, with
@@ -121,6 +123,16 @@ class Guardrail:
         return type(self).check_answer is not Guardrail.check_answer
 
 
+ShownCall: TypeAlias = Callable[[FunctionCall], Awaitable[FunctionCall]]
+"""Makes of a call that a model wrote the one that its tool would run."""
+
+
+async def _seen(
+    check: Callable[[FunctionCall], Awaitable[Verdict[FunctionCall]]], shown: ShownCall, call: FunctionCall
+) -> Verdict[FunctionCall]:
+    return await check(await shown(call))
+
+
 Decide: TypeAlias = Callable[[Asks], Awaitable[Decision]]
 """Asks a person."""
 
@@ -137,6 +149,10 @@ class GuardrailChain:
         self._guardrails = guardrails
         self._decide = decide
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._guardrails)
+
     @property
     def checks_answers(self) -> bool:
         """Whether one of them looks at answers."""
@@ -146,9 +162,15 @@ class GuardrailChain:
         """The task that goes on, or why none does."""
         return await self._passed(task, TASK, [one.check_task for one in self._guardrails])
 
-    async def call(self, call: FunctionCall) -> FunctionCall | Refused:
-        """The call that goes on, or why none does."""
-        checks = [one.check_call for one in self._guardrails]
+    async def call(self, call: FunctionCall, shown: ShownCall) -> FunctionCall | Refused:
+        """The call that goes on, or why none does.
+
+        Args:
+            call: As the model wrote it.
+            shown: Makes of a call what the guardrails see of it.
+        """
+        # guard: guardrails judge what runs, and not a text that the tool reads in another way
+        checks = [partial(_seen, one.check_call, shown) for one in self._guardrails]
         passed = await self._passed(call, CALL, checks)
         # The model knows its call by the id alone.
         return passed if isinstance(passed, Refused) else FunctionCall(call.id, passed.arguments, passed.name)

@@ -97,6 +97,11 @@ class MessageFilterAgent(BaseChatAgent, Component[MessageFilterAgentConfig]):
         """The types of what the agent inside says."""
         return self._wrapped_agent.produced_message_types
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether the agent inside does."""
+        return self._wrapped_agent.hands_over
+
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:

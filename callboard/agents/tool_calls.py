@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from callboard.core.cancellation import CancellationToken
@@ -13,8 +15,8 @@ from callboard.core.people import OnInput, asking_by
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.tools.approval import NeedsApproval
-from callboard.tools.call import IfUnknown
-from callboard.tools.errors import UnknownToolError, duplicate_tool
+from callboard.tools.call import CheckedArguments, IfUnknown, written_arguments
+from callboard.tools.errors import ToolConnectionError, ToolError, UnknownToolError, duplicate_tool
 from callboard.tools.runner import ToolEvent, run_tools
 from callboard.tools.schema import ToolSchema
 from callboard.tools.workbench import StreamWorkbench, ToolResult, Workbench, error_result
@@ -104,6 +106,34 @@ def result_for_model(call: FunctionCall, result: ToolResult) -> FunctionExecutio
     )
 
 
+async def as_run(bench: Workbench, call: FunctionCall) -> FunctionCall:
+    """A call with the arguments with which it would run; as it is where it would fail."""
+    checked = await _checked(bench, call)
+    return call if checked is None else _with(call, checked.shown)
+
+
+async def as_sent(bench: Workbench, call: FunctionCall) -> FunctionCall:
+    """A call whose arguments are those that its schema makes of them, where a tool elsewhere might read them otherwise."""
+    checked = await _checked(bench, call)
+    if checked is None or checked.checked is not None:
+        return call
+    is_same = all(key in checked and checked[key] == value for key, value in checked.written.items())
+    return call if is_same else _with(call, checked)
+
+
+async def _checked(bench: Workbench, call: FunctionCall) -> CheckedArguments | None:
+    try:
+        return await bench.check_arguments(call.name, written_arguments(call))
+    except ToolConnectionError:
+        raise  # it may be back when the call is made
+    except ToolError:
+        return None
+
+
+def _with(call: FunctionCall, arguments: Mapping[str, Any]) -> FunctionCall:
+    return replace(call, arguments=json.dumps(dict(arguments), ensure_ascii=False))
+
+
 class Bench(StreamWorkbench):
     """Several workbenches as one, for one turn.
 
@@ -152,6 +182,13 @@ class Bench(StreamWorkbench):
         """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         place = self._places.get(name)
         return False if place is None else place.approval_of(name)
+
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments as the workbench that has the tool takes them; see `Workbench.check_arguments`."""
+        place = self._places.get(name)
+        if place is None:
+            raise UnknownToolError(name, list(self._places))
+        return await place.check_arguments(name, arguments)
 
     async def call_tool_stream(
         self,

@@ -49,7 +49,7 @@ from .draft import Draft, recall, without_images
 from .errors import NoResponseError
 from .guardrails import Guardrail, GuardrailChain, Refused
 from .handoff import Handoff, Taken, along_with, first_handoff, handoff_message, settled
-from .tool_calls import Bench, Calls
+from .tool_calls import Bench, Calls, as_run, as_sent
 
 Happening: TypeAlias = AsyncGenerator[Said | Response, None]
 Step: TypeAlias = Callable[[], Happening]
@@ -259,8 +259,9 @@ class AssistantTurn:
     async def _check(self, calls: Sequence[FunctionCall]) -> None:
         """Take over calls as the guardrails let them go on, and the results of those that they refuse."""
         self._calls, self._refused = [], {}
-        for number, call in enumerate(calls):
-            passed = await self._guardrails.call(call)
+        for number, written in enumerate(calls):
+            call = await as_sent(self._bench, written) if self._guardrails else written
+            passed = await self._guardrails.call(call, partial(as_run, self._bench))
             if isinstance(passed, Refused):
                 self._refused[number] = refused_result(call, passed)
             self._calls.append(call if isinstance(passed, Refused) else passed)

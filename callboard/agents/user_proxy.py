@@ -122,6 +122,11 @@ class UserProxyAgent(BaseChatAgent, Component[UserProxyAgentConfig]):
         """The types of what it says."""
         return (TextMessage, HandoffMessage)
 
+    @property
+    def hands_over(self) -> bool:
+        """It hands back only."""
+        return False
+
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> Response:

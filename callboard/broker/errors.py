@@ -159,7 +159,7 @@ class ServerNotFoundError(BrokerError):
 UNDECLARED: Final = (
     "this user of the server may not load functions and declare agent types and subscriptions, and something here "
     "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
-    "user with the rules that `callboard acl worker --namespace {undeclared_in}` prints. The server says: {reason}"
+    "user with the rules that `{rules}` prints. The server says: {reason}"
 )
 
 
@@ -178,7 +178,12 @@ class CommandError(BrokerError):
 
     @property
     def sentence(self) -> str:
-        return UNDECLARED.format_map(vars(self)) if self.undeclared_in else self.reason
+        if not self.undeclared_in:
+            return self.reason
+        from callboard.foundation.texts import shell_line
+
+        rules = shell_line("callboard", "acl", "worker", "--namespace", self.undeclared_in)
+        return UNDECLARED.format(rules=rules, reason=self.reason)
 
 
 def is_refused_right(text: str) -> bool:
@@ -217,7 +222,8 @@ def layout_error(text: str, namespace: str) -> LayoutError | None:
 
 WHERE_FULL: Final = "the message was not sent: add workers, or try again later"
 WHERE_MEMORY_IS_FULL: Final = (
-    "try again when workers have made room, or give it more memory: redis-cli CONFIG SET maxmemory BYTES"
+    "try again when workers have made room, or give it more memory: `callboard server cli CONFIG SET maxmemory BYTES`, "
+    "with --url URL where it is not the embedded server"
 )
 
 

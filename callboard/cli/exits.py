@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from callboard.foundation import ActorError, CallboardError
+from callboard.foundation.texts import shell_line
 
 DEBUG: Final = "--debug"
 """Given anywhere before `--`."""
@@ -115,9 +116,10 @@ def sentence_of(error: BaseException, command: str = "") -> str:
         return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
         error = error.__cause__ if undeclared and error.__cause__ else error
+        rules = shell_line("callboard", "acl", role, "--namespace", "NAME")
         return (
             f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
-            f"`callboard acl {role} --namespace NAME` prints its rules. The server says: {error}"
+            f"`{rules}` prints its rules. The server says: {error}"
         )
     if isinstance(error, CallboardError):
         return str(error)

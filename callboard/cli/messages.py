@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from callboard.errors import did_you_mean
+from callboard.foundation.texts import shell_line
 
 from .exits import BAD_USE, CommandFailed, bad_use
 
@@ -79,8 +79,8 @@ class MessageForm:
         texts = list(texts)
         if texts and self._has_no_fields:
             text = " ".join(texts)
-            body = shlex.quote(json.dumps(text if self.name == "str" else _value(text)))
-            bad_use(f"{self.name} has no fields: give it as JSON, such as --body {body}")
+            body = shell_line("--body", json.dumps(text if self.name == "str" else _value(text)))
+            bad_use(f"{self.name} has no fields: give it as JSON, such as {body}")
         given = parse_fields(texts, self._fields)
         try:
             return self._adapter.validate_json(json.dumps(given))
@@ -137,7 +137,7 @@ def parse_fields(texts: Iterable[str], known: Iterable[str] = ()) -> dict[str, A
 def _example(text: str, known: Iterable[str], given: Collection[str]) -> str:
     """The field that was probably meant: the first one that is not given yet."""
     field = next((name for name in known if name not in given), None)
-    return f": write {shlex.quote(f'{field}={text}')}" if field and text else ""
+    return f": write {shell_line(f'{field}={text}')}" if field and text else ""
 
 
 def _value(text: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from callboard.core.cancellation import CancellationToken
+from callboard.foundation.texts import shell_line
 
 from .exits import FAILED, CommandFailed, bad_use
 from .output import print_json, remark
@@ -103,7 +103,7 @@ def check_is_no_team(recipient: AgentId, text: str, app: App) -> None:
     if name not in app.teams or text in app.message_types():
         return
     what = "is a team" if recipient.type == name else f"belongs to the team {name}"
-    example = f'callboard ask MODULE:APP {name} "the task" --conversation {shlex.quote(recipient.key)}'
+    example = shell_line("callboard", "ask", "MODULE:APP", name, "the task", "--conversation", recipient.key)
     bad_use(f"{recipient.type} {what}, which is given a task: {example}")
 
 

@@ -30,7 +30,7 @@ from callboard.messages.events import (
 )
 from callboard.models.base import ChatCompletionClient
 from callboard.tools.approval import NeedsApproval
-from callboard.tools.call import read_call
+from callboard.tools.call import CheckedArguments, read_call
 from callboard.tools.dynamic import DynamicWorkbench
 from callboard.tools.errors import ToolArgumentsError
 from callboard.tools.function import FunctionTool
@@ -156,6 +156,10 @@ class HandoffOffer(StreamWorkbench):
         """The rule of the workbench that has the tool; see `Workbench.approval_of`."""
         return self._place(name).approval_of(name)
 
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments as the workbench that has the tool takes them; see `Workbench.check_arguments`."""
+        return await self._place(name).check_arguments(name, arguments)
+
     def _place(self, name: str) -> StreamWorkbench:
         handoff = self.handoffs.get(name)
         return self._tools if handoff is None else StaticStreamWorkbench([handoff.handoff_tool])
@@ -260,6 +264,11 @@ class DynamicDispatcherAgent(AssistantAgent):
     def dispatcher(self) -> AbstractDispatcher:
         """Its dispatcher."""
         return self._dispatcher
+
+    @property
+    def hands_over(self) -> bool:
+        """It may get handoffs at any time."""
+        return True
 
     def on_joined(self, members: Sequence[str]) -> None:
         """Learn to whom it can hand over.

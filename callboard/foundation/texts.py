@@ -1,9 +1,11 @@
-"""Text from elsewhere: JSON of models and people, what is safe to print, and whose line of code an error names."""
+"""Text from elsewhere: JSON of models and people, what is safe to print or paste, and whose line of code an error names."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import shlex
 import sysconfig
 from functools import cache
 from pathlib import Path
@@ -27,6 +29,11 @@ def one_line(text: str) -> str:
 def printable(text: str) -> str:
     r"""A text with `\u001b` for each control character but ends of lines and tabs."""
     return text if text.isprintable() else text.translate(_BUT_LINES)
+
+
+def shell_line(*words: object) -> str:
+    """Words as a command that can be pasted into a shell: what others have chosen of it, such as a key, stays one word."""
+    return one_line(shlex.join(map(str, words)))
 
 
 @cache
@@ -70,7 +77,27 @@ MAX_DEPTH: Final = (
     100  # lists and objects in each other: no answer needs ten, and Python gives up near a thousand
 )
 
-_DECODER: Final = json.JSONDecoder()
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. One that has a key twice is refused: who checks it and who uses it may read two values."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)  # such as 1e999
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
 class NestingError(CallboardError, ValueError):
@@ -84,15 +111,19 @@ class NestingError(CallboardError, ValueError):
     most: int = MAX_DEPTH
 
 
-def read_json(text: str) -> Any:
+def read_json(text: str, *, is_strict: bool = True) -> Any:
     """The value that a JSON text stands for.
+
+    Args:
+        text: The text.
+        is_strict: Whether NaN, numbers without end and objects that have a key twice are refused.
 
     Raises:
         NestingError: It is nested too deep (a ValueError).
         ValueError: It is no JSON.
     """
     try:
-        value = json.loads(text)
+        value = _DECODER.decode(text) if is_strict else json.loads(text)
     except RecursionError:
         raise NestingError from None
     _check(value, text)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from callboard.agents.base import ChatAgent
 from callboard.core import people as asking
+from callboard.core.cancellation import CancellationToken
+from callboard.core.context import ContextScope
 from callboard.core.people import Question, can_ask
 from callboard.foundation.texts import read_json
 from callboard.models.base import ToolLike
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools import FunctionTool, Tool
+from callboard.tools.approval import allowed
+from callboard.tools.base import checked_arguments
+from callboard.tools.call import AskedCall, CheckedArguments
 from callboard.tools.schema import name_of
+from callboard.tools.static import PASSED_ON, needs_approval_of
 
 from .context_variables import with_variables
 from .errors import GroupChatDeclarationError
@@ -197,6 +204,10 @@ class AgentFunctions:
         return mine
 
 
+_asking: ContextVar[str] = ContextVar("callboard_asking", default="")
+"""Name of the question whether the function that is being called may be, the same in every attempt."""
+
+
 async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bool, str]:
     """Call a function with arguments that a model wrote.
 
@@ -220,18 +231,65 @@ async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bo
     if not isinstance(given, dict):
         return False, "Error: The arguments must be a JSON object."
     try:
-        return True, await _recorded(function, name, given)
+        is_done, text = await _recorded(function, name, given)
+        return is_done, text
     except Exception as error:  # noqa: BLE001 - the model hears of it
         return False, f"Error: {error}"
 
 
-async def _recorded(function: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> str:
+async def _recorded(
+    function: Callable[..., Any], name: str, arguments: Mapping[str, Any]
+) -> tuple[bool, str]:
     step = NumberedStep.begin(f"function:{name}")
+    # Counted for every call, also for one that is recorded or has failed: else the next call of the tool would find the
+    # answer that a person gave to this one.
+    asking = NumberedStep.begin(f"approval:{name}")
 
-    async def call() -> str:
-        return as_text(await value_of(function(**arguments)))
+    async def call() -> dict[str, Any]:
+        with ContextScope(_asking, name if asking is None else asking.full_name):
+            try:
+                if isinstance(function, Tool):
+                    text = function.return_value_as_string(await run_tool(function, arguments))
+                else:
+                    text = as_text(await value_of(function(**arguments)))
+                return {"is_done": True, "text": text}
+            except PASSED_ON:
+                raise
+            except Exception as error:  # noqa: BLE001 - the model hears of it
+                # Recorded as other results: else the next call of the function had this one's number, and in another
+                # attempt this one would read the record of that.
+                return {"is_done": False, "text": f"Error: {error}"}
 
-    return await (call() if step is None else step.run(call))
+    made = await (call() if step is None else step.run(call))
+    return made["is_done"], made["text"]
+
+
+async def run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    """Run a tool, when a person has allowed the call as far as one has to: an agent asks as `run_tools` does.
+
+    Args:
+        tool: The tool.
+        arguments: As a model wrote them.
+
+    Raises:
+        CallRefusedError: It is not allowed; the model reads why.
+        CannotAskError: Nobody can be asked here (a RuntimeError).
+        Exception: Any error of the tool.
+    """
+    needs = needs_approval_of(tool)
+    if needs is False:
+        return await tool.run_json(arguments, CancellationToken())
+
+    async def check(given: Mapping[str, Any]) -> CheckedArguments:
+        return checked_arguments(tool.args_type(), given, tool.name)
+
+    async def parameters() -> Mapping[str, Any]:
+        return dict(tool.schema.get("parameters", {}))
+
+    call = AskedCall(tool.name, arguments, None)
+    # guard: a tool whose calls have to be allowed is called by no agent that has not asked
+    asked = await allowed(call, needs, check, parameters, _asking.get() or tool.name, running_context(), None)
+    return await tool.run_json(asked.arguments or {}, CancellationToken())
 
 
 def as_text(value: Any) -> str:

@@ -209,7 +209,7 @@ def extract_json_from_str(content: str) -> list[Any]:
     for language, _ in blocks:
         if language.lower() not in ("", "json"):
             raise ValueError(f"Expected JSON object, but found language: {language}")
-    return [read_json(text) for _, text in blocks]
+    return [read_json(text, is_strict=False) for _, text in blocks]
 
 
 @dataclass(frozen=True, slots=True)

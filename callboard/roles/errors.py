@@ -21,6 +21,7 @@ from typing import Self
 
 from callboard.errors import did_you_mean
 from callboard.foundation import ActorError
+from callboard.foundation.texts import shell_line
 
 
 class RolesError(ActorError):
@@ -102,16 +103,18 @@ class RoleFailedError(RolesError):
         others: How many more were given up.
     """
 
-    template = (
-        "{role} failed: {error}{more}. `callboard dead show {role} {message_id}` shows it, "
-        "and `callboard dead replay` tries it again"
-    )
+    template = "{role} failed: {error}{more}. `{show}` shows it, and `callboard dead replay` tries it again"
     permanent = True
 
     role: str
     error: str
     message_id: str
     others: int = 0
+
+    @property
+    def show(self) -> str:
+        """The command that shows it."""
+        return shell_line("callboard", "dead", "show", f"{self.role}/{self.message_id}")
 
     @property
     def more(self) -> str:

@@ -12,6 +12,7 @@ from callboard.models.types import RunUsage
 from callboard.runtime.run_history import RunEntry
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import TeamNotRunError
+from callboard.teams.listing import stored_state
 from callboard.teams.loop import is_kept
 from callboard.teams.outcome import error_of
 from callboard.teams.protocol import RunEnded, RunHeld, Shown, stream_of
@@ -126,11 +127,10 @@ class BusRun(RunSource):
     async def state(self) -> RunState:
         """How it stands."""
         if self._end is None:
-            described = await self.team.describe(self._id)
-            if described.state != "idle":
-                return _STATES.get(described.state) or (
-                    "input_required" if await self._is_asking() else "working"
-                )
+            # What is stored says it where every process of the team is down as well.
+            stored = await stored_state(self.team.runtime, self._address, self._id)
+            if stored != "idle":
+                return _STATES.get(stored) or ("input_required" if await self._is_asking() else "working")
             await self.wait()
         return "failed" if self._end is None else self._end.state
 

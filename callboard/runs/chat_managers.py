@@ -78,10 +78,13 @@ class ChatManager:
 
 
 class RoundRobinChatManager(ChatManager):
-    """The agents speak one after the other; after a message from outside, the first."""
+    """The agents speak one after the other; after a message from outside, the first; after a handoff, whom it was to."""
 
     def get_next_agent(self, response: SoFar) -> Agent:
-        """The one behind who spoke last."""
+        """The one behind who spoke last, or whom that one has handed over to."""
+        handed = self.agent_named(response.last_target)
+        if handed is not None:
+            return handed
         last = self.agent_named(response.last_speaker)
         place = -1 if last is None else self.agents.index(last)
         return self.agents[(place + 1) % len(self.agents)]

@@ -1,9 +1,9 @@
-"""Errors of runs. `RunUnknownError`, of a run that can't be found, is that of teams."""
+"""Errors of runs. Those of a run that can't be found, and of one that was cancelled, are those of teams."""
 
 from __future__ import annotations
 
 from callboard.foundation import ActorError
-from callboard.teams.errors import RunUnknownError
+from callboard.teams.errors import RunCancelledError, RunUnknownError
 
 __all__ = ["LoopError", "RunCancelledError", "RunDeclarationError", "RunError", "RunUnknownError"]
 
@@ -19,14 +19,6 @@ class RunDeclarationError(RunError, ValueError, TypeError):
     permanent = True
 
     reason: str
-
-
-class RunCancelledError(RunError, RuntimeError):
-    """A run was cancelled, and has no result; what was said until then can be read."""
-
-    template = "The run {run_id!r} was cancelled, so that it has no result."
-
-    run_id: str
 
 
 class LoopError(RunError, RuntimeError):

@@ -172,7 +172,7 @@ class RunOptions(TypedDict, total=False):
         conversation: Of the run on the bus: what was said in it before is known; None: that of the previous run, else a
             new one, which has the `run_id` as its id where that is given.
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read; in one
-            process as long as the program holds that one.
+            process until that one has ended and the program does not hold it any more.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
     """
 

@@ -90,6 +90,9 @@ class ProcessRun(RunSource):
         self._running = asyncio.create_task(self._run(task), name=f"run {run_id}")
         self._running.add_done_callback(self._settle)
         _runs[run_id] = self
+        # The loop holds a task weakly. One that waits for an answer, a step or `resume` is held by nothing but what it waits
+        # for, and that by the run: dropped together they are collected, and the run with them, as if it had never begun.
+        _under_way.add(self)
 
     @property
     def run_id(self) -> str:
@@ -156,6 +159,7 @@ class ProcessRun(RunSource):
         )
 
     def _settle(self, running: asyncio.Task[None]) -> None:
+        _under_way.discard(self)
         if not self._is_over:  # it was cancelled before its first step
             self._end("cancelled", CompletedEvent, state="cancelled")
 
@@ -270,13 +274,16 @@ class ProcessRun(RunSource):
         return True
 
 
-# By id, as long as the program holds them: for `previous_run`.
+_under_way: set[ProcessRun] = set()
+
+# By id, until they end, and then as long as the program holds them: for `previous_run`.
 _runs: WeakValueDictionary[str, ProcessRun] = WeakValueDictionary()
 
 
 def run_here(run_id: str) -> ProcessRun | None:
-    """The run of this process with an id; None: there is none, or the program does not hold it any more."""
-    return _runs.get(run_id)
+    """The run of this process with an id; None: there is none, or it has ended and the program does not hold it any more."""
+    found = _runs.get(run_id)
+    return None if found is None or found.loop.is_closed() else found
 
 
 T = TypeVar("T")

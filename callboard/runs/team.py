@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ from callboard.groupchat.events import value_of
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import ConversationMessage, Message
 from callboard.groupchat.model import ModelUsage
-from callboard.groupchat.replies import as_text, execute
+from callboard.groupchat.replies import as_text, execute, run_tool
 from callboard.groupchat.selection import GroupChatTermination
 from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
@@ -97,14 +97,18 @@ def run_team(
         is_termination_message: Whether a text that is said is the last one.
 
     Returns:
-        The team. A single team, for which nothing else is given, is returned as it is.
+        The team. A single team is returned as it is, or with these limits besides its own.
 
     Raises:
         RunDeclarationError: It can't be made of these (a ValueError).
     """
     others = (chat_manager, max_turns, termination, tools, is_termination_message)
-    if len(agents) == 1 and isinstance(agents[0], BaseGroupChat) and not any(others):
-        return agents[0]
+    if len(agents) == 1 and isinstance(agents[0], BaseGroupChat):
+        if not any(others):
+            return agents[0]
+        if chat_manager is None and not tools:
+            limits = _limits(agents[0], termination, is_termination_message)
+            return agents[0].limited(name or name_of(agents), max_turns=max_turns, termination=limits)
     members = _members(agents, chat_manager)
     manager = chat_manager or _usual_manager(members)
     if isinstance(manager, ChatManagerProtocol):
@@ -120,6 +124,26 @@ def run_team(
             agents, members, manager, max_turns, termination, is_termination_message
         ),
     )
+
+
+def _limits(
+    team: BaseGroupChat,
+    termination: TerminationCondition | None,
+    is_termination_message: Callable[[str], Any] | None,
+) -> TerminationCondition | None:
+    """What ends a run of a team besides its own conditions."""
+    if is_termination_message is None:
+        return termination
+    rule = EndRule("the run", is_termination_message, takes_text=True)
+    ending: TerminationCondition = RunEnding([rule], members=set(_speakers(team)))
+    return ending if termination is None else ending | termination
+
+
+def _speakers(team: BaseGroupChat) -> Iterator[str]:
+    for member in team.participants:
+        if isinstance(member, BaseGroupChat):
+            yield from _speakers(member)
+        yield member.name
 
 
 def _members(
@@ -164,6 +188,8 @@ def _usual_manager(members: Sequence[Participant]) -> ChatManagerProtocol:
 def _hands_over(member: Participant) -> bool:
     if isinstance(member, ConversableAgent):
         return bool(agents_named_in(member))
+    if isinstance(member, BaseChatAgent):
+        return member.hands_over
     return isinstance(member, ChatAgent) and HandoffMessage in member.produced_message_types
 
 
@@ -246,6 +272,7 @@ class RunMember(BaseChatAgent):
         more = {tool.name: tool for tool in tools}
         self._agent.functions.offered += more.values()
         self._more = more
+        self._members: Sequence[str] = (agent.name,)
 
     @property
     def agent(self) -> ConversableAgent:
@@ -256,6 +283,11 @@ class RunMember(BaseChatAgent):
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
         """A message, a StopMessage where there is no answer, and a HandoffMessage."""
         return (ConversationMessage, StopMessage, HandoffMessage)
+
+    def on_joined(self, members: Sequence[str]) -> None:
+        """Learn to whom its functions can hand over."""
+        self._members = members
+        self._agent.on_joined(members)
 
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
@@ -289,6 +321,7 @@ class RunMember(BaseChatAgent):
             asked.metadata.update(said.metadata)
             yield asked
             answers = [await self._call(functions, one) for one in calls]
+            self._check_targets(calls, answers)
             yield _executed(self.name, calls, answers)
             answer = ConversationMessage(data=_tool_message(calls, answers), source=self.name)
             target = next((one for one in answers if one.target), None)
@@ -314,6 +347,14 @@ class RunMember(BaseChatAgent):
     async def _call(self, functions: Functions, one: FunctionCall) -> Called:
         with in_force(self._agent.context_variables):
             return await call(functions, one.name, one.arguments)
+
+    def _check_targets(self, calls: Sequence[FunctionCall], answers: Sequence[Called]) -> None:
+        for one, answer in zip(calls, answers, strict=True):
+            if answer.target and answer.target not in self._members:
+                raise RunDeclarationError(
+                    f"The function {one.name!r} of {self.name!r} handed over to {answer.target!r}, who is none of "
+                    f"{list(self._members)}: give it to run() as well."
+                )
 
     # What it remembers is what the agent remembers
 
@@ -438,13 +479,16 @@ def agents_named_in(agent: ConversableAgent) -> list[ChatAgent]:
 
 def _of_tool(tool: Tool) -> Callable[..., Awaitable[Any]]:
     async def run(**arguments: Any) -> dict[str, str]:
-        value = await tool.run_json(arguments, CancellationToken())
+        value = await run_tool(tool, arguments)
         return _returned(value, tool.return_value_as_string)
 
     return run
 
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    if isinstance(function, Tool):
+        return _of_tool(function)
+
     async def run(**arguments: Any) -> dict[str, str]:
         return _returned(await value_of(function(**arguments)), as_text)
 

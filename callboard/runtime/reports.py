@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import time
 import traceback
 from collections.abc import Awaitable, Iterator, Sequence
@@ -35,7 +34,7 @@ from callboard.core.intervention import (
     intercept_send,
 )
 from callboard.errors import MessageDroppedException
-from callboard.foundation.texts import is_users, one_line
+from callboard.foundation.texts import is_users, one_line, shell_line
 
 if TYPE_CHECKING:
     from callboard.logging import MessageKind
@@ -91,13 +90,11 @@ class FailureLog:
 
     def buried(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
         """It is a dead letter now."""
-        letter = one_line(shlex.quote(f"{agent_type}/{envelope.id}"))
         logger.error(
-            "%s: %s; it is a dead letter now: callboard dead show --namespace %s %s",
+            "%s: %s; it is a dead letter now: %s",
             _failed(agent_type, envelope),
             self._shown(error),
-            shlex.quote(self._namespace),
-            letter,
+            self._command("show", f"{agent_type}/{envelope.id}"),
         )
         _log_traceback(error)
 
@@ -108,16 +105,18 @@ class FailureLog:
         self._unknown.add(envelope.type)
         logger.warning(
             "%s: no handler here has that type. It waits for a process that knows it, or is a dead letter now if none "
-            "ever did: callboard dead list --namespace %s %s",
+            "ever did: %s",
             one_line(f"{agent_type}/{envelope.key} can't read {envelope.type} {envelope.id}"),
-            shlex.quote(self._namespace),
-            shlex.quote(agent_type),
+            self._command("list", agent_type),
         )
 
     def answered(self, agent_type: str, envelope: Envelope, error: BaseException) -> None:
         """The requester gets the error, and decides."""
         logger.info("%s: %s; its sender gets the error", _failed(agent_type, envelope), self._shown(error))
         _log_traceback(error)
+
+    def _command(self, name: str, letter: str) -> str:
+        return shell_line("callboard", "dead", name, "--namespace", self._namespace, letter)
 
     def _shown(self, error: BaseException) -> str:
         """`ValueError: no such word at shop.py:41 in on_ask`."""

@@ -3,6 +3,7 @@ from .client import TeamClient as TeamClient
 from .concurrent import ConcurrentGroupChat as ConcurrentGroupChat
 from .errors import (
     RunBudgetExceededError as RunBudgetExceededError,
+    RunCancelledError as RunCancelledError,
     RunUnknownError as RunUnknownError,
     SpeakerChoiceError as SpeakerChoiceError,
     TeamBusyError as TeamBusyError,

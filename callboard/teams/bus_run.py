@@ -36,7 +36,7 @@ from callboard.runtime.steps import taping
 from .budget import Overspent, budget_error, set_limits, time_overspent, turns_overspent
 from .errors import TeamNotRunError
 from .fork import mark_turn
-from .loop import Choice, TurnLoop, reached, tape_for, write_takes
+from .loop import Choice, TurnLoop, is_kept, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
 from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
@@ -221,8 +221,8 @@ class RunSteps:
         return await within(self._settings.choice_timeout, step, self._loop.plan.name)
 
     async def _follow(self, run: CurrentRun, following: Choice) -> None:
-        if following.said:
-            self.stage.said(run, following.said)
+        if following.said or self.stage.is_thinking:
+            await self.stage.said(run, following.said)
         marks = self._state.marks
         for name in following.resets:
             await self._manager.tell(Forget(turn=marks[-1].turn if marks else 0), self._address(name))
@@ -466,7 +466,13 @@ class Stage:
         self._team = team
         self._name = name
         self._batches: list[_Batch] = []
-        self._drafts: Drafts | None = None
+        self._drafts: Drafts | None = None  # of the choice that is being made
+        self._thoughts: list[Said] = []  # those of the drafts that are kept
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether something was shown of a choice that is not said yet."""
+        return self._drafts is not None
 
     def task(self, run: CurrentRun, messages: Sequence[Said]) -> None:
         """The beginning of a run, with its task; that of a nested team was seen already, where it was said."""
@@ -477,14 +483,21 @@ class Stage:
             )
             self._add(run, shown.model_copy(update={"began": began}))
 
-    def said(self, run: CurrentRun, messages: Sequence[Said]) -> None:
-        """Something that the manager says or lets be seen."""
-        attempt = "" if self._drafts is None else self._drafts.attempt
-        self._drafts = None
-        turn = (*run.inside, 0)
-        self._add(
-            run, Shown(turn=turn, source=self._name, attempt=attempt, messages=list(messages), is_final=True)
+    async def said(self, run: CurrentRun, messages: Sequence[Said]) -> None:
+        """Something that the manager says or lets be seen, behind what it let be seen while it chose."""
+        drafts, self._drafts = self._drafts, None
+        thoughts, self._thoughts = self._thoughts, []
+        if drafts is not None:
+            # A draft that is written after what it led to would be seen behind it, as one of an attempt that died.
+            await drafts.flush()
+        shown = Shown(
+            turn=(*run.inside, 0),
+            source=self._name,
+            attempt="" if drafts is None else drafts.attempt,
+            messages=[*thoughts, *messages],
+            is_final=True,
         )
+        self._add(run, shown)
 
     def turn(self, run: CurrentRun, member: str, answer: Answer) -> None:
         """The messages of a member, in parts that are small enough. They take the place of its drafts."""
@@ -511,8 +524,21 @@ class Stage:
     async def show(self, run: CurrentRun, event: BaseAgentEvent) -> None:
         """Something that is seen at once, while the strategy chooses."""
         if self._drafts is None:
+            await self._show_ahead(tag_of((*run.inside, 0)))
             self._drafts = Drafts(self._runtime, run.stream, (*run.inside, 0), self._name)
+        if is_kept(event):
+            self._thoughts.append(event)
         await self._drafts.show(event)
+
+    async def _show_ahead(self, tag: str) -> None:
+        """What waits for the commit is what the strategy chooses by, so it is seen before the choice: as a draft of it."""
+        for batch in self._batches:
+            drafts = [
+                entry.model_copy(update={"is_final": False})
+                for entry in batch.events
+                if isinstance(entry, Shown)
+            ]
+            await self._runtime.write_run(batch.stream, drafts, tag=tag, now=True)
 
     async def write(self) -> None:
         """Hands everything to the commit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping
 from contextlib import aclosing
@@ -27,6 +28,7 @@ from callboard.testing.cassette import Cassette, CassetteError, said_in
 
 from .budget import RunBudget, check_budget
 from .errors import (
+    RunCancelledError,
     RunUnknownError,
     TeamBusyError,
     TeamForkError,
@@ -36,6 +38,7 @@ from .errors import (
     TeamTaskError,
 )
 from .fork import marks_in
+from .listing import stored_state
 from .loop import is_kept, takes_of
 from .member import open_questions
 from .outcome import Absent, Cancelling, error_of, with_output
@@ -66,6 +69,9 @@ if TYPE_CHECKING:
 
     from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
+
+
+SAVED_AGAIN: Final = 0.02  # seconds until a state is asked for again that a turn has to end for
 
 
 class TeamClient:
@@ -151,7 +157,8 @@ class TeamClient:
             TeamRunError: A member, the strategy or a condition failed for good (a RuntimeError).
             TeamOutputError: The last message is not what the team was to answer with (a ValueError).
             RunUnknownError: The server has lost the run with its data (a LookupError).
-            asyncio.CancelledError: The run was cancelled.
+            asyncio.CancelledError: The token was cancelled.
+            RunCancelledError: The run was cancelled by somebody else (a RuntimeError).
             RunRightsError: The user of the server may not read runs; it is not begun (a PermissionError).
         """
         is_own_id, run_id = run_id is not None, uuid.uuid4().hex if run_id is None else run_id
@@ -206,7 +213,7 @@ class TeamClient:
         Raises:
             TeamRunError: It has failed (a RuntimeError).
             RunUnknownError: The conversation never had it, or its events are not kept any more (a LookupError).
-            asyncio.CancelledError: It was cancelled.
+            RunCancelledError: It was cancelled (a RuntimeError).
         """
         reading = self._read(self.entries(run_id), run_id, None, output_task_messages)
         async with aclosing(reading) as items:
@@ -223,9 +230,21 @@ class TeamClient:
         self._check_done(await self.runtime.send_message(ResetConversation(), self._address))
 
     async def save_state(self) -> Mapping[str, Any]:
-        """All that team and members remember of the conversation, as plain data: as it was committed, also during a run."""
-        saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
-        return saved.state
+        """All that team and members remember of the conversation, as plain data.
+
+        It is one moment of it, also during a run: that before the turns under way, with the task.
+
+        Raises:
+            TeamNotRunError: What a member was before its turn is not kept, and the turn does not end (a RuntimeError).
+        """
+        began = time.monotonic()
+        while True:
+            saved: Saved = await self.runtime.send_message(SaveConversation(), self._address)
+            if not saved.problem:
+                return saved.state
+            if time.monotonic() - began > self.runtime.settings.request_timeout:
+                raise TeamNotRunError(self.team, f"can't be saved during this turn: {saved.problem}")
+            await asyncio.sleep(SAVED_AGAIN)
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `save_state` returned.
@@ -453,7 +472,7 @@ class TeamClient:
             async for portion in events.portions():
                 number = portion[-1].number if portion else number
                 yield portion
-        is_over = (await self.describe(run_id)).state == "idle"
+        is_over = await stored_state(self.runtime, self._address, run_id) == "idle"
         async with self.runtime.read_run(stream, after=number, live=not is_over) as events:
             coming = events.portions() if is_over else self._coming(events, run_id, number)
             async with aclosing(coming):
@@ -503,6 +522,10 @@ class TeamClient:
                     for message in reading.show(entry.event):
                         yield message
                 elif isinstance(entry.event, RunEnded):
+                    # Whoever else cancels the run, who awaits it is not being cancelled: a handler that took this for its
+                    # own end would be told nothing, and be tried again.
+                    if entry.event.state == "cancelled" and token is not None and token.is_cancelled():
+                        raise asyncio.CancelledError("the token was cancelled")
                     yield self._result(reading, entry.event, run_id)
                     return
         finally:
@@ -575,7 +598,7 @@ async def followed(entries: AsyncIterable[RunEntry], run_id: str) -> AsyncGenera
 
     Raises:
         TeamRunError: It has failed (a RuntimeError).
-        asyncio.CancelledError: It was cancelled.
+        RunCancelledError: It was cancelled (a RuntimeError).
     """
     reading = RunView(shows_task=True)
     async for entry in entries:
@@ -602,6 +625,7 @@ class RunView:
         self._attempts: dict[tuple[int, ...], _Attempt] = {}
         self._kept: list[Said] = []
         self._asides: set[str] = set()  # ids
+        self._task_ids: set[str] = set()
         self._asking: set[tuple[int, ...]] = set()  # turns that have asked a person
 
     def show(self, shown: Shown) -> Iterator[Said]:
@@ -610,9 +634,7 @@ class RunView:
             yield from self._aside(shown)
             return
         if shown.is_task:
-            if self._shows_task:
-                self._kept.extend(shown.messages)
-                yield from shown.messages
+            yield from self._task(shown)
             return
         attempt = self._attempts.get(shown.turn)
         # Drafts of a process that died are in the stream before those of the attempt that took its place. A reader that
@@ -634,6 +656,14 @@ class RunView:
         if shown.is_final:
             self._settle(shown)
 
+    def _task(self, shown: Shown) -> Iterator[Said]:
+        for message in shown.messages if self._shows_task else ():
+            # It may have been a draft, which a strategy that lets readers see how it chooses shows ahead of that.
+            if message.id not in self._task_ids:
+                self._task_ids.add(message.id)
+                self._kept.append(message)
+                yield message
+
     def _aside(self, shown: Shown) -> Iterator[Said]:
         for message in shown.messages:
             # A question is written with its first attempt, its end by each attempt that goes on with the answer: the reader
@@ -653,12 +683,12 @@ class RunView:
 
         Raises:
             TeamRunError: It has failed (a RuntimeError).
-            asyncio.CancelledError: It was cancelled.
+            RunCancelledError: It was cancelled (a RuntimeError).
         """
         if end.error is not None:
             raise error_of(end.error)
         if end.state == "cancelled":
-            raise asyncio.CancelledError(f"the run {run_id} was cancelled")
+            raise RunCancelledError(run_id)
         return self.result(end)
 
     def _seen(self, turn: tuple[int, ...]) -> set[str]:

@@ -75,6 +75,18 @@ class RunUnknownError(TeamError, LookupError):
     reason: str
 
 
+class RunCancelledError(TeamError, RuntimeError):
+    """A run was cancelled, and has no result; what was said until then can be read.
+
+    Who cancels by its own token, or is itself cancelled, gets asyncio.CancelledError instead.
+    """
+
+    template = "The run {run_id!r} was cancelled, so that it has no result."
+    permanent = True  # it stays cancelled, however often a handler asks for its result
+
+    run_id: str
+
+
 class TeamRunError(TeamError, RuntimeError):
     """A run failed; RuntimeError, as in AutoGen.
 

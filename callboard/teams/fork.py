@@ -160,6 +160,26 @@ class PastConversation:
             raise TeamForkError(self._manager.type, self._manager.key, where, _known(marks))
         return await self._part(stored, marks, fits[-1])
 
+    async def under_way(self, run: CurrentRun) -> ConversationPart:
+        """The conversation before the turns that are under way, with the task of their run.
+
+        Raises:
+            TeamForkError: What a member remembered then is not kept: the turn has to end first (a ValueError).
+        """
+        stored = await self._read(self._manager.type, self._manager.key)
+        marks = marks_in(stored)
+        if marks:
+            part = await self._part(stored, marks, len(marks) - 1)
+            if marks[-1].run_id == run.run_id:
+                return part
+        else:
+            last = int(json.loads(stored.data or b"{}").get("last_turn", 0)) - run.asked
+            data = {"last_turn": last, "lost": _lost(stored)}
+            part = ConversationPart(data=data, members=await self._members(last))
+        return part.model_copy(
+            update={"logs": {**part.logs, "thread": _items(stored.logs, "thread", run.first)}}
+        )
+
     async def _within(self, turn: int) -> ConversationPart | None:
         """The part that this team, a member, had after a turn of the larger one; None: it had not begun."""
         stored = await self._read(self._manager.type, self._manager.key)
@@ -174,12 +194,15 @@ class PastConversation:
         mark = marks[number]
         data = mark.model_dump(mode="json", exclude={"by", "run_id", "turn", "thread", "context"})
         ends = {"thread": mark.thread, "context": mark.context, "marks": number + 1}
-        members = {one.name: await self._member(one, mark.turn) for one in self._team.participants}
         return ConversationPart(
             data={**data, "last_turn": mark.turn, "lost": _lost(stored)},
             logs={field: _items(stored.logs, field, end) for field, end in ends.items()},
-            members={name: part for name, part in members.items() if part is not None},
+            members=await self._members(mark.turn),
         )
+
+    async def _members(self, turn: int) -> dict[str, ConversationPart]:
+        members = {one.name: await self._member(one, turn) for one in self._team.participants}
+        return {name: part for name, part in members.items() if part is not None}
 
     async def _member(self, member: Any, turn: int) -> ConversationPart | None:
         address = member_address(self._manager, member.name)
@@ -300,6 +323,10 @@ class Forks:
             return Accepted(done=False, problem=error.reason)
         await reached("fork cut")
         return Accepted(part=part)
+
+    async def before_turn(self, run: CurrentRun) -> ConversationPart:
+        """The conversation before the turns that are under way; see `PastConversation.under_way`."""
+        return await PastConversation(self._team, self._manager.id, self._read).under_way(run)
 
     async def born(self, order: Born) -> Accepted:
         """Begin with what another conversation was, unless this one has begun."""

@@ -6,8 +6,9 @@ import copy
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
 from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -245,6 +246,31 @@ class BaseGroupChat(Team):
         fresh._conversation = fresh._here()
         return fresh
 
+    def limited(
+        self, name: str, *, max_turns: int | None = None, termination: TerminationCondition | None = None
+    ) -> Self:
+        """A team like this one, in this process, that also ends by these limits.
+
+        Args:
+            name: Its name.
+            max_turns: How many rounds a run has at most; of this and the team's own number the smaller one counts.
+            termination: When it ends as well.
+
+        Raises:
+            TeamDeclarationError, AgentSettingError: As for a team (a ValueError).
+        """
+        check_team(self._participants, name, termination, max_turns, None)
+        fresh, conditions = (
+            copy.copy(self),
+            [one for one in (self._termination, termination) if one is not None],
+        )
+        fresh._name, fresh._runtime = name, None
+        fresh._termination = reduce(or_, conditions) if conditions else None
+        limits = [most for most in (self._plan.max_turns, max_turns) if most is not None]
+        fresh._plan = replace(self._plan, max_turns=min(limits, default=None))
+        fresh._conversation = fresh._here()
+        return fresh
+
     # On the bus
 
     def on(self, runtime: RedisAgentRuntime, conversation: str = "default") -> TeamClient:
@@ -435,13 +461,62 @@ def hosted_types(team: LedTeam, type: str) -> Iterator[HostedType]:
 
 
 async def host(team: LedTeam, runtime: RedisAgentRuntime, type: str) -> None:
-    """Registers the agent types of a team with a runtime; those that are registered already stay."""
+    """Register the agent types of a team with a runtime; those that are registered already stay.
+
+    Raises:
+        TeamDeclarationError: Another team has one of them (a ValueError).
+    """
     for hosted in hosted_types(team, type):
         runtime.add_message_types(hosted.agent_class.message_types())
         try:
             await runtime.register_factory(hosted.name, hosted.factory, expected_class=hosted.agent_class)
         except DuplicateAgentTypeError:
-            continue
+            _check_same(hosted, runtime.local.agents.kind(hosted.name).factory)
+
+
+def _check_same(hosted: HostedType, there: object) -> None:
+    """Refuse a type that stands for something else: a run would be carried out by the members of another team.
+
+    Two teams of one name are one where they are made alike, as by a function that is called for each request.
+    """
+    known, own = _part_of(there), _part_of(hosted.factory)
+    if known is None:
+        raise DuplicateAgentTypeError(hosted.name)
+    has_no_name = own.name == type(own).__name__ and own is not known
+    difference = "a team that was given no name is one object" if has_no_name else _difference(own, known)
+    if difference:
+        raise TeamDeclarationError(
+            f"Another team is registered as {hosted.name!r}, and this is not the same one: {difference}. Give this one "
+            "a name of its own; another conversation of the first one is `first.on(runtime, conversation)`."
+        )
+
+
+def _part_of(factory: object) -> Any:
+    """The team or the member that the agents of a hosted type are made from; None: it is no such type."""
+    is_ours = isinstance(factory, partial) and factory.func in (TeamManager, MemberActor)
+    return factory.args[0] if is_ours else None
+
+
+def _difference(one: Any, other: Any) -> str:
+    """What differs between two teams or members as far as it can be seen; "": nothing."""
+    if one is other:
+        return ""
+    if type(one) is not type(other):
+        return f"{one.name!r} is a {type(one).__name__}, and was a {type(other).__name__}"
+    if isinstance(one, BaseGroupChat):
+        for what in ("members", "max_turns", "emit_team_events", "budget"):
+            if getattr(one.plan, what) != getattr(other.plan, what):
+                return f"{what} of {one.name!r} differ"
+        return ""
+    return "" if _seen(one) == _seen(other) else f"the member {one.name!r} is another one"
+
+
+def _seen(member: Any) -> object:
+    """What can be compared of a member: its dump, or else its description."""
+    try:
+        return dumped(member, member)
+    except Exception:  # noqa: BLE001 - what can't be dumped, for whatever reason, can't be compared
+        return member.description
 
 
 class TeamConfig(BaseModel):

@@ -196,10 +196,30 @@ async def _summary(
 
 async def _state_of(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> ListedState:
     """How a run stands that had not ended when it was listed, by what its manager stored; no process has to run it."""
+    stored = await _stored(runtime, team)
+    return _current(stored, run_id) or ("working" if stored else "unknown")
+
+
+async def stored_state(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> RunState:
+    """How a run stands, by what its manager stored: no process has to run it. "idle": it has ended, or never was.
+
+    Args:
+        runtime: Reaches the server.
+        team: Address of the manager.
+        run_id: Id of the run.
+    """
+    await runtime.open()
+    stored = await _stored(runtime, team)
+    is_queued = any(order["run_id"] == run_id for order in stored.get("queued", ()))
+    return _current(stored, run_id) or ("queued" if is_queued else "idle")
+
+
+async def _stored(runtime: RedisAgentRuntime, team: AgentId) -> dict[str, Any]:
     transport = runtime.transport
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{team.type}:{team.key}"), "d")
-    stored: dict[str, Any] = pydantic_core.from_json(data) if data else {}
+    return pydantic_core.from_json(data) if data else {}
+
+
+def _current(stored: dict[str, Any], run_id: str) -> RunState | None:
     run = stored.get("run")
-    if run is not None and run["run_id"] == run_id:
-        return CurrentRun.model_validate(run).state
-    return "working" if data else "unknown"
+    return CurrentRun.model_validate(run).state if run is not None and run["run_id"] == run_id else None

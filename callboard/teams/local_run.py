@@ -85,8 +85,14 @@ class LocalRun:
             await asyncio.gather(running, return_exceptions=True)
 
     def _ended(self, running: asyncio.Future[TaskResult]) -> None:
-        error: BaseException | None = asyncio.CancelledError() if running.cancelled() else running.exception()
+        error = self._cancelled() if running.cancelled() else running.exception()
         self._shown.put_nowait(running.result() if error is None else error)
+
+    def _cancelled(self) -> BaseException:
+        """A member may have awaited what somebody cancelled: who awaits the run is not being cancelled."""
+        if self._token.is_cancelled():
+            return asyncio.CancelledError("the token was cancelled")
+        return TeamRunError("CancelledError", "what it awaited was cancelled", self._loop.plan.name)
 
     async def _run(self, task: Sequence[BaseChatMessage] | None, output_task_messages: bool) -> TaskResult:
         async with self._spending.limited():

@@ -21,7 +21,7 @@ from callboard.runtime.execution import run_path
 
 from .budget import TimeUp, not_limited
 from .bus_run import RunSteps, consult, note_answer
-from .errors import TeamMemberError, TeamStateError
+from .errors import TeamForkError, TeamMemberError, TeamStateError
 from .fork import Forks, mark_turn
 from .loop import LedTeam, Participant, TurnLoop, reached
 from .member import MemberActor
@@ -35,6 +35,7 @@ from .protocol import (
     Consult,
     Consulted,
     ControlRun,
+    ConversationPart,
     CurrentRun,
     Describe,
     Forget,
@@ -53,7 +54,7 @@ from .protocol import (
     member_address,
     member_name,
 )
-from .states import dump_team, load_team
+from .states import MemberMemory, dump_team, load_team
 
 if TYPE_CHECKING:
     from callboard.runtime import control
@@ -124,7 +125,7 @@ class Members:
         return missing
 
     async def states(self) -> dict[str, dict[str, Any]]:
-        """The state of each, as it was committed: none that is speaking is waited for."""
+        """The state of each, as it was committed."""
         return {one.name: await self._state_of(one) for one in self._team.participants}
 
     async def _state_of(self, member: Participant) -> dict[str, Any]:
@@ -289,7 +290,16 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     @rpc
     async def on_save(self, message: SaveConversation, ctx: MessageContext) -> Saved:
-        """The state of the team and of its members, as they were committed."""
+        """The state of the team and of its members at one moment: without the turns that are under way."""
+        run = self.state.run
+        if run is not None:
+            # A member commits its answer before it is heard here. Saved between the two, it would remember what it said, and
+            # the thread would not have it: loaded, it would say it twice, or never. Marks know what each had before.
+            try:
+                part = await self._forks.before_turn(run)
+            except TeamForkError as error:
+                return Saved(problem=error.reason)
+            return Saved(state=await dump_part(self._team, part))
         loop, states = await self._turn_loop(), await self._members.states()
         state = await dump_team(self._team.plan, self.state, loop.selection, loop.termination, states)
         return Saved(state=state)
@@ -305,7 +315,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         run = self.state.run
         if run is not None:
             return Accepted(run_id=run.run_id, done=False, problem=BUSY)
-        loop = await (self._made(ManagerState()) if message.is_trial else self._turn_loop())
+        loop = await (self.made(ManagerState()) if message.is_trial else self._turn_loop())
         plan = self._team.plan
         states = await load_team(plan, loop.state, loop.selection, loop.termination, message.state)
         await self._members.load(states, is_trial=message.is_trial)
@@ -474,10 +484,10 @@ class TeamManager(RoutedAgent[ManagerState]):
         # the old one would choose without the last turns, and its commit would be made of two pasts.
         # guard: a manager goes on from what its last message left
         if self._loop is None or self._loop.state is not self.state:
-            self._loop = await self._made(self.state)
+            self._loop = await self.made(self.state)
         return self._loop
 
-    async def _made(self, state: ManagerState) -> TurnLoop:
+    async def made(self, state: ManagerState) -> TurnLoop:
         """A turn loop over this state."""
         team = self._team
         selection, termination = team.new_selection(), deepcopy(team.termination_condition)
@@ -525,3 +535,24 @@ class TeamManager(RoutedAgent[ManagerState]):
         return Accepted(
             run_id=run_id, state=run.state, waiting=waiting, is_held=is_held, queued=queued, done=done
         )
+
+
+async def dump_part(team: LedTeam, part: ConversationPart | None) -> dict[str, Any]:
+    """The part that a team had in a conversation, as plain data.
+
+    Args:
+        team: The team.
+        part: It; None: it had none.
+    """
+    part = part or ConversationPart()
+    state = ManagerState.model_validate({**part.data, **part.logs})
+    states: dict[str, dict[str, Any]] = {}
+    for member in team.participants:
+        own = part.members.get(member.name)
+        if isinstance(member, LedTeam):
+            states[member.name] = await dump_part(member, own)
+        else:
+            memory = MemberMemory() if own is None else MemberMemory.model_validate({**own.data, **own.logs})
+            states[member.name] = await MemberActor(member).saved_of(memory)
+    loop = await TeamManager(team).made(state)
+    return await dump_team(team.plan, state, loop.selection, loop.termination, states)

@@ -85,7 +85,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
         try:
-            here = ContextScope(host, (self, conversation_of(self.id)))
+            here = ContextScope(host, (self, self.id.key))
             with ContextScope(noting, questions), taping(tape), here:
                 said = await speak(agent, heard, ctx.cancellation_token, drafts.show)
             await drafts.flush()
@@ -183,6 +183,10 @@ class MemberActor(RoutedAgent[MemberMemory]):
         """
         restore_state(self, stored.data or None, stored.logs)
         return dict(await (await self._current()).save_state())
+
+    async def saved_of(self, memory: MemberMemory) -> dict[str, Any]:
+        """The agent's `save_state` for what it remembered at some time."""
+        return dict(await (await self._made(memory)).save_state())
 
     async def _current(self) -> Participant:
         """The agent as the last commit left it, wherever that was."""

@@ -20,7 +20,7 @@ from callboard.core.context import MessageContext
 from callboard.core.people import NO_DEFAULT, Question, ask_person
 from callboard.errors import InputWithdrawnError
 
-from .call import AskedCall
+from .call import AskedCall, CheckedArguments
 from .errors import CallRefusedError
 
 SHOWN: Final = 500  # characters of the arguments in the text of a question; its details have all of them
@@ -29,7 +29,10 @@ WITHDRAWN: Final = "the question was withdrawn before anybody had answered"
 
 
 When: TypeAlias = Callable[[Mapping[str, Any]], bool | Awaitable[bool]]
-"""Whether a call has to be allowed: of its arguments as the model wrote them, which may not fit the tool."""
+"""Whether a call has to be allowed: of its arguments as plain data, as the tool takes them, with defaults."""
+
+Check: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[CheckedArguments]]
+"""Makes of written arguments those with which a call would run, see `Workbench.check_arguments`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,8 @@ def rule_of(needs_approval: NeedsApproval) -> ApprovalRule:
 async def allowed(
     asked: AskedCall,
     needs_approval: NeedsApproval,
-    parameters: Mapping[str, Any],
+    check: Check,
+    parameters: Callable[[], Awaitable[Mapping[str, Any]]],
     name: str,
     context: MessageContext | None,
     token: CancellationToken | None,
@@ -83,33 +87,40 @@ async def allowed(
     Args:
         asked: The call.
         needs_approval: Which calls of the tool have to be allowed.
-        parameters: JSON schema of the tool's arguments.
+        check: Checks arguments as the tool does.
+        parameters: Looks up the JSON schema of the tool's arguments.
         name: Of the question; the same in every attempt.
         context: Of the message that is handled; None: there is none.
         token: Ends the wait.
 
     Raises:
+        ToolArgumentsError: The arguments, or those of a person, don't fit the tool (a ValueError).
         CallRefusedError: It is not allowed, or the rule failed, so that it is not known whether it has to be; the
             model reads why.
         CannotAskError: Nobody can be asked here (a RuntimeError).
     """
-    rule, arguments = rule_of(needs_approval), dict(asked.arguments or {})
+    rule = rule_of(needs_approval)
+    if rule.when is False:
+        return asked
+    # guard: the rule is asked about what runs, and not about a text that the tool reads in another way
+    checked = await check(asked.arguments or {})
     try:
-        applies = await rule.applies_to(arguments)
+        applies = await rule.applies_to(dict(checked.shown))
     except Exception as error:
         # guard: a call is not made where it is not known whether it has to be allowed
         reason = "whether a person has to allow it with these arguments can't be told"
         raise CallRefusedError(asked.name, f"{reason}: {type(error).__name__}: {error}") from error
     if not applies:
-        return asked
+        return replace(asked, arguments=checked)
+    question = _question(rule, asked.name, dict(checked.shown), await parameters(), name)
     try:
-        answer = await ask_person(_question(rule, asked.name, arguments, parameters, name), context, token)
+        answer = await ask_person(question, context, token)
     except InputWithdrawnError:
         raise CallRefusedError(asked.name, f"{FORBIDDEN}: {WITHDRAWN}") from None
     if not answer.approved:
         raise CallRefusedError(asked.name, f"{FORBIDDEN}: {answer.reason}" if answer.reason else FORBIDDEN)
     # guard: what runs is what a person was shown, or wrote
-    return replace(asked, arguments=arguments if answer.arguments is None else answer.arguments)
+    return replace(asked, arguments=checked if answer.arguments is None else await check(answer.arguments))
 
 
 def _approval_of(parameters: Mapping[str, Any]) -> Any:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from callboard.core.cancellation import CancellationToken
 from callboard.errors import did_you_mean
@@ -17,7 +20,7 @@ from callboard.foundation.component import ComponentBase
 from callboard.logging import EVENT_LOGGER_NAME, ToolCallEvent
 
 from .approval import NeedsApproval
-from .call import IfUnknown
+from .call import CheckedArguments, IfUnknown
 from .errors import ToolArgumentsError, ToolReturnError, unloadable
 from .schema import ParametersSchema, ToolSchema, parameters_of
 
@@ -395,6 +398,9 @@ def validated(model: type[ModelT], args: Mapping[str, Any], tool: str) -> ModelT
     Raises:
         ToolArgumentsError: They don't fit; it names each argument and says what is wrong with it.
     """
+    # guard: what a person was shown runs, and is not checked a second time, which may make something else of it
+    if isinstance(args, CheckedArguments) and type(args.checked) is model:
+        return args.checked
     # Models write all kinds of JSON, and it may have come in a message.
     if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ToolArgumentsError(tool, (f"they have to be one JSON object, not {type(args).__name__}",))
@@ -405,6 +411,59 @@ def validated(model: type[ModelT], args: Mapping[str, Any], tool: str) -> ModelT
         raise ToolArgumentsError(tool, _problems(error, names)) from error
     except RecursionError:
         raise ToolArgumentsError(tool, ("they are nested too deep",)) from None
+
+
+def checked_arguments(model: type[BaseModel], args: Mapping[str, Any], tool: str) -> CheckedArguments:
+    """The arguments as their model takes them.
+
+    Raises:
+        ToolArgumentsError: They don't fit, or hold a number that is not finite, which passes every comparison.
+    """
+    checked = validated(model, args, tool)
+    try:
+        given, shown = (_plain(checked, exclude_unset=only_given) for only_given in (True, False))
+    except (PydanticSerializationError, TypeError, ValueError) as error:
+        raise ToolArgumentsError(tool, (f"they can't be shown: {_reason(error)}",)) from error
+    check_finite(checked.model_dump(by_alias=True, warnings=False), tool)
+    return CheckedArguments(given, shown, args, checked)
+
+
+def check_finite(value: Any, tool: str, where: str = "") -> None:
+    """Refuse numbers that are not finite: no comparison with one is true, so they pass the rules of people.
+
+    Raises:
+        ToolArgumentsError: There is one.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            check_finite(inner, tool, where or str(key))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            check_finite(inner, tool, where)
+    elif isinstance(value, float | Decimal) and not math.isfinite(value):
+        raise ToolArgumentsError(tool, (f"{where}: {value} is no number that JSON has",))
+
+
+def _plain(checked: BaseModel, *, exclude_unset: bool) -> dict[str, Any]:
+    how: Any = {"by_alias": True, "exclude_unset": exclude_unset, "warnings": False}
+    as_json = checked.model_dump(mode="json", fallback=str, **how)
+    numbered: dict[str, Any] = _with_numbers(as_json, checked.model_dump(**how))
+    return numbered
+
+
+def _with_numbers(plain: Any, value: Any) -> Any:
+    """Plain data in which a Decimal is a number where that is exactly the same; pydantic makes a text of it."""
+    if isinstance(value, Decimal):
+        number = int(value) if value == value.to_integral_value() else float(value)
+        return number if Decimal(repr(number)) == value else plain
+    if isinstance(plain, dict) and isinstance(value, Mapping):
+        return {
+            key: _with_numbers(inner, own)
+            for (key, inner), own in zip(plain.items(), value.values(), strict=True)
+        }
+    if isinstance(plain, list) and isinstance(value, list | tuple):
+        return [_with_numbers(inner, own) for inner, own in zip(plain, value, strict=True)]
+    return plain
 
 
 def _problems(error: ValidationError, names: list[str] | tuple[str, ...]) -> list[str]:

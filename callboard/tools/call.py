@@ -14,6 +14,8 @@ from callboard.memory.llm_messages import FunctionCall
 from .errors import ToolArgumentsError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from callboard.core.protocol import AgentRuntime
 
 
@@ -43,6 +45,31 @@ class AskedCall:
     name: str
     arguments: Mapping[str, Any] | None
     call_id: str | None
+
+
+class CheckedArguments(dict[str, Any]):
+    """Arguments as a tool's model has taken them: what a rule and a person see of a call, and what then runs.
+
+    As a mapping they are the plain data that were given, for tools that check them elsewhere.
+
+    Args:
+        given: The arguments that were given, as plain data.
+        shown: These, and the defaults of those that were left out.
+        written: As the model wrote them.
+        checked: The instance that runs; None: the tool is not here, and runs with those that were given.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        shown: Mapping[str, Any],
+        written: Mapping[str, Any],
+        checked: BaseModel | None = None,
+    ) -> None:
+        super().__init__(given)
+        self.shown = dict(shown)
+        self.written = written
+        self.checked = checked
 
 
 def read_call(

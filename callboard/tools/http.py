@@ -436,7 +436,7 @@ class HttpTool(BaseTool[BaseModel, Any], Component[HttpToolConfig]):
         if isinstance(found, Image):
             raise _useless(f"it is no JSON but an image ({found.mime_type})")
         try:
-            return read_json(found)
+            return read_json(found, is_strict=False)  # a server's, which no rule judges
         except ValueError as error:
             raise _useless(f"it is no JSON ({error})") from error
 

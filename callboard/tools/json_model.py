@@ -122,7 +122,8 @@ class _Models:
                 annotation = Union[annotation, None]  # noqa: UP007 - it may be a reference
                 notes["default"] = part.get("default") if isinstance(part, Mapping) else None
             fields[_field_name_of_key(key, number, properties)] = (annotation, Field(alias=key, **notes))
-        config = ConfigDict(extra="allow" if node.get("additionalProperties") else "forbid")
+        extra: Final = "allow" if node.get("additionalProperties") else "forbid"
+        config = ConfigDict(extra=extra, allow_inf_nan=False)
         description = node.get("description")
         try:
             made: type[BaseModel] = create_model(

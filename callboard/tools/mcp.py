@@ -35,7 +35,7 @@ from callboard.foundation.component import (
 from callboard.memory.llm_messages import FunctionCall, Image
 
 from .base import AnyArguments, validated
-from .call import name_of_call, read_call
+from .call import CheckedArguments, name_of_call, read_call
 from .errors import ToolConnectionError, ToolError, ToolTimeoutError, UnknownToolError
 from .schema import ToolSchema, to_parameters
 from .static import Overrides, ToolOverride, run_limited
@@ -47,6 +47,7 @@ from .workbench import (
     TextResultContent,
     ToolResult,
     Workbench,
+    checked_by_schema,
     error_result,
     texts,
 )
@@ -520,6 +521,14 @@ class McpWorkbench(Workbench, Component[McpWorkbenchConfig]):
                 await self._drop(client)
                 if attempt == 2 or isinstance(error, ToolTimeoutError):
                     raise ToolConnectionError(_named(self._params), str(error)) from error
+
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments as the server's schema takes them; the server is asked for its tools where this one is new."""
+        own = self._overrides.own_name(name)
+        if own not in self._tools:
+            await self._refresh()
+        known = [self._tools[own]] if own in self._tools else list(self._tools.values())
+        return checked_by_schema(name, arguments, [self._overrides.shown(_schema(one)) for one in known])
 
     async def call_tool(
         self,

@@ -17,7 +17,7 @@ from callboard.core.subscriptions import AgentInstantiationContext
 from callboard.errors import MisuseError
 
 from .base import AnyArguments, Tool
-from .call import current_tool_context
+from .call import CheckedArguments, current_tool_context
 from .errors import ToolEndedError
 from .schema import ToolSchema
 from .workbench import ToolResult
@@ -129,7 +129,8 @@ class RemoteTool(Tool):
         around = current_tool_context()
         request = ToolCallRequest(
             name=self.name,
-            arguments=dict(args),
+            # The other process checks them in the same way. What a check has made of them is not checked again.
+            arguments=dict(args.written if isinstance(args, CheckedArguments) else args),
             call_id=call_id,
             idempotency_key=around.idempotency_key,
             is_allowed=bool(around.allowed),

@@ -298,8 +298,11 @@ class _Answer:
         name = f"tool:{call.id}" if step is None else step.full_name
         try:
             if needs is not None:
-                parameters = await self._parameters(asked.name)
-                asked = await allowed(asked, needs, parameters, f"{name}:approval", self.context, self.token)
+                check = partial(self.workbench.check_arguments, asked.name)
+                parameters = partial(self._parameters, asked.name)
+                asked = await allowed(
+                    asked, needs, check, parameters, f"{name}:approval", self.context, self.token
+                )
         except ToolError as error:
             return error_result(asked.name, error)
         return await (self._call(call, asked) if step is None else self._unless_unknown(call, asked, step))

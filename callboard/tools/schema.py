@@ -517,7 +517,8 @@ def _description(annotation: Any) -> str:
 
 def _model(tool: str, definitions: Mapping[str, Any]) -> type[BaseModel]:
     # What is not an argument is refused: a misspelt optional one would silently be its default, as in AutoGen.
-    config = ConfigDict(extra="forbid", populate_by_name=True)
+    # JSON has no NaN, and a text "NaN" that became one would pass every comparison.
+    config = ConfigDict(extra="forbid", populate_by_name=True, allow_inf_nan=False)
     try:
         made: type[BaseModel] = create_model(f"{tool}args", __config__=config, **definitions)
     except (PydanticUserError, TypeError) as error:

@@ -18,8 +18,8 @@ from callboard.foundation.component import Component, ComponentLoader, Component
 from callboard.memory.llm_messages import FunctionCall
 
 from .approval import NeedsApproval
-from .base import StreamTool, Tool
-from .call import AskedCall, current_tool_context, name_of_call, read_call
+from .base import StreamTool, Tool, checked_arguments
+from .call import AskedCall, CheckedArguments, current_tool_context, name_of_call, read_call
 from .errors import (
     UNUSABLE,
     CallRefusedError,
@@ -189,6 +189,14 @@ class CallingWorkbench(Workbench):
             return needs_approval_of(self._find(name))
         except ToolError:
             return False
+
+    def _declared(self, name: str) -> Tool:
+        """The tool that says what its arguments are, also where another process runs it."""
+        return self._find(name)
+
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments as the tool itself takes them; see `Workbench.check_arguments`."""
+        return checked_arguments(self._declared(name).args_type(), arguments, name)
 
     def _admitted(self, asked: AskedCall) -> Tool:
         """The tool that is called.
@@ -513,6 +521,10 @@ class StaticWorkbench(CallingWorkbench, Component[StaticWorkbenchConfig]):
         if tool is None:
             raise UnknownToolError(name, [self._overrides.shown_name(own) for own in self._tools])
         return tool
+
+    def _declared(self, name: str) -> Tool:
+        self._find(name)
+        return self._given_tools[self._overrides.own_name(name)]
 
     def approval_of(self, name: str) -> NeedsApproval:
         """The tool's own setting, also of one that runs elsewhere; see `Workbench.approval_of`."""

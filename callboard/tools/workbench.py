@@ -16,9 +16,11 @@ from callboard.foundation.component import ComponentBase
 from callboard.memory.llm_messages import Image
 
 from .approval import NeedsApproval
-from .base import SENTENCE, Tool, clean, cut
-from .errors import ToolError
-from .schema import ToolSchema
+from .base import SENTENCE, Tool, check_finite, clean, cut, validated
+from .call import CheckedArguments
+from .errors import ToolError, UnknownToolError
+from .json_model import given_arguments, model_of_parameters
+from .schema import ToolSchema, to_parameters
 
 MAX_ERROR: int = 10_000
 """Characters of an error's text that a model is shown."""
@@ -284,6 +286,21 @@ class Workbench(ABC, ComponentBase[BaseModel]):
         """
         return False
 
+    async def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> CheckedArguments:
+        """The arguments with which a call would run, before it is made: rules and people are asked about these.
+
+        Here by the schema that `list_tools` has. A workbench around others hands on what theirs say.
+
+        Args:
+            name: As `list_tools` has it.
+            arguments: As the model wrote them.
+
+        Raises:
+            UnknownToolError: There is no such tool (a LookupError).
+            ToolArgumentsError: They don't fit (a ValueError).
+        """
+        return checked_by_schema(name, arguments, await self.list_tools())
+
     async def start(self) -> None:
         """Get ready: connect, start processes. Safe to repeat."""
 
@@ -308,6 +325,20 @@ class Workbench(ABC, ComponentBase[BaseModel]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def checked_by_schema(
+    name: str, arguments: Mapping[str, Any], schemas: Sequence[ToolSchema]
+) -> CheckedArguments:
+    """The arguments as the schema of a tool takes them; see `Workbench.check_arguments`."""
+    known = {one["name"]: one for one in schemas}
+    if name not in known:
+        raise UnknownToolError(name, list(known))
+    parameters = to_parameters(dict(known[name].get("parameters", {})), name)
+    checked = validated(model_of_parameters(parameters, name), arguments, name)
+    given = given_arguments(checked, parameters)
+    check_finite(given, name)
+    return CheckedArguments(given, given, arguments)
 
 
 class StreamWorkbench(Workbench):

@@ -14,7 +14,7 @@ from callboard.broker.redis.operations.deadletters import replay
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import Choice, Floor, RoundRobinGroupChat, TeamForkError
+from callboard.teams import Choice, Floor, RoundRobinGroupChat, RunCancelledError, TeamForkError
 from callboard.teams.group_chat import host
 from callboard.teams.loop import RoundRobinSelection
 from callboard.teams.protocol import Become, Born, ConversationPart, Fork
@@ -82,7 +82,7 @@ async def test_a_run_that_is_under_way_is_forked_after_its_last_turn(runtime: Re
     assert (await sea.status()).waiting == ["b"]
     assert [mark.by for mark in await lake.turns()] == [("a",)]
     await sea.abort()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await running
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from callboard import InputAnsweredError, InputValueError, NotAllowedToAnswerError
+from callboard.ag2 import DefaultPattern
 from callboard.agents import AnswerGuardrail, Asks, AssistantAgent, TaskResult, UserProxyAgent
 from callboard.core.people import InputRequest
 from callboard.groupchat import ConversableAgent, GroupChat, GroupChatManager
@@ -18,7 +19,7 @@ from callboard.messages import InputAnsweredEvent, InputRequestedEvent, ToolCall
 from callboard.models import ReplayChatCompletionClient
 from callboard.models.replay import Answer
 from callboard.runtime.runtime import RedisAgentRuntime
-from callboard.teams import RoundRobinGroupChat, list_runs
+from callboard.teams import BaseGroupChat, RoundRobinGroupChat, RunCancelledError, list_runs
 from callboard.teams.client import TeamClient
 from callboard.tools import ApprovalRule, FunctionTool
 from tests.helpers.chat import texts
@@ -76,7 +77,7 @@ def acts(messages: Sequence[LLMMessage]) -> Answer:
 
 
 @asynccontextmanager
-async def under_way(team: RoundRobinGroupChat) -> AsyncIterator[list[Any]]:
+async def under_way(team: BaseGroupChat) -> AsyncIterator[list[Any]]:
     """What readers see of a run, as it goes on."""
     shown: list[Any] = []
 
@@ -178,7 +179,7 @@ async def test_a_run_that_is_aborted_withdraws_its_questions(runtime: RedisAgent
     running = asyncio.ensure_future(team.run(task="go"))
     await asked(client, 1)
     await client.abort()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await running
     assert await asked(client, 0) == []
 
@@ -215,3 +216,51 @@ async def test_a_person_behind_an_agent_of_a_group_chat(runtime: RedisAgentRunti
     assert question.details == {"kind": "user_input", "agent": "guest"}
     await client.answer(question.id, "hello")
     assert "hello" in texts(await running)
+
+
+async def test_each_call_of_a_conversable_agent_is_asked_for_by_itself(runtime: RedisAgentRuntime) -> None:
+    """Neither one that has failed, nor one that was refused or recorded, leaves its answer to the next one."""
+    tried: list[int] = []
+
+    async def refund(cents: int) -> str:
+        """Pays back."""
+        tried.append(cents)
+        if cents == 17:
+            raise ValueError("the till is empty")
+        return f"paid {cents}"
+
+    def pays(messages: Sequence[LLMMessage]) -> Answer:
+        if isinstance(messages[-1], FunctionExecutionResultMessage):
+            return "; ".join(result.content for result in messages[-1].content)
+        return [FunctionCall(str(cents), f'{{"cents": "{cents}"}}', "refund") for cents in (17, 200, 5, 6)]
+
+    desk = ConversableAgent(
+        "desk",
+        llm_config=ReplayChatCompletionClient(default=pays),
+        functions=[FunctionTool(refund, needs_approval=True)],
+        human_input_mode="NEVER",
+    )
+    pattern = DefaultPattern(desk, [desk], group_manager_args={"silent": True})
+    team = pattern.team(name="shop", max_rounds=4, runtime=runtime)
+    client = team.on(runtime)
+    async with under_way(team) as shown:
+        for cents, answer in ((17, "yes"), (200, "no: too much"), (5, "yes"), (6, {"approved": False})):
+            (question,) = await asked(client, 1)
+            assert question.details["arguments"] == {"cents": cents}
+            await client.answer(question.id, answer)
+            await eventually_other(client, question.id)
+    (result,) = of(shown, TaskResult)
+    said = " ".join(texts(result))
+    assert "the till is empty" in said
+    assert "too much" in said
+    assert "paid 5" in said
+    assert tried == [17, 5]
+
+
+async def eventually_other(client: TeamClient, question: str) -> None:
+    """Once a question is answered, and not open any more."""
+
+    async def is_gone() -> bool:
+        return question not in {one.id for one in await client.questions()}
+
+    await eventually(is_gone)

@@ -14,6 +14,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.steps import Take, Tape
 from callboard.teams import (
     RoundRobinGroupChat,
+    RunCancelledError,
     RunSummary,
     RunUnknownError,
     TeamClient,
@@ -92,7 +93,7 @@ async def test_a_run_that_is_under_way_is_paused_goes_on_and_is_cancelled(runtim
     assert await state() == "working"
     await client.abort("first")
     assert await state() == "cancelled"
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await running
 
 

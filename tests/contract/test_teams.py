@@ -19,6 +19,7 @@ from callboard.teams import (
     Choice,
     Floor,
     RoundRobinGroupChat,
+    RunCancelledError,
     SoloAgent,
     SpeakerSelection,
     TeamBusyError,
@@ -167,7 +168,7 @@ async def test_a_second_task_is_refused_waits_or_interrupts(runtime: RedisAgentR
     waiting = asyncio.ensure_future(client.run(task="second", if_busy="enqueue"))
     await eventually(lambda: is_queued(client))
     interrupting = asyncio.ensure_future(client.run(task="third", if_busy="interrupt"))
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await running
     Gated.gates["a"].set()
     assert texts(await interrupting)[0] == "third"
@@ -380,7 +381,7 @@ async def test_a_cancelled_run_cancels_who_is_speaking_and_a_paused_one_leaves_n
         if pauses:
             assert await client.pause(now=True)
         assert await client.abort()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(RunCancelledError):
             await running
         await eventually(lambda: Recording.cancelled == ["a"])
     assert not await runtime.control.paused()

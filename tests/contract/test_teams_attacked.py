@@ -19,6 +19,7 @@ from callboard.runtime.errors import MaxRuntimeError
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import (
     RoundRobinGroupChat,
+    RunCancelledError,
     RunUnknownError,
     SelectorGroupChat,
     TeamBusyError,
@@ -167,7 +168,7 @@ async def test_what_a_cancelled_turn_heard_is_not_heard_again(runtime: RedisAgen
     Gated.gates["a"].set()
     await newer_for(runtime, "team", task)
     await runtime.control.resume(AgentId("team", "default"))
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await soon(running)
     assert texts(await soon(following)) == ["second", "a2:second"]
 
@@ -197,7 +198,7 @@ async def test_a_late_answer_changes_nothing_after_a_reset(runtime: RedisAgentRu
     running = asyncio.ensure_future(client.run(task=task))
     await soon(Gated.began["a"].wait())
     await client.abort()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunCancelledError):
         await soon(running)
     await soon(client.reset())
     Gated.gates["a"].set()

@@ -33,6 +33,13 @@ OF_SUBSCRIPTIONS: Final = (
         quick=False,
     ),
     Mutation(
+        "a wrong count of unread entries stays",
+        "what was handled before a crash of the server is not unread",
+        never,
+        (f"contract/test_unread.py::test_a_beat_sets_the_count_right{ON}",),
+        quick=False,
+    ),
+    Mutation(
         "publishers wait for a type that left",
         "a type that left keeps nobody waiting",
         becomes("local count = unhandled(suffix, group, most)"),

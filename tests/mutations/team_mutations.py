@@ -8,6 +8,7 @@ from .change import always, becomes, never, removed, when
 from .mutation import ON, Mutation
 
 APPROVAL = "unit/tools/test_approval.py::"
+CHECKED = "unit/tools/test_checked_arguments.py::"
 RUNNING = "unit/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
 MANUAL = "contract/test_team_manual.py::"
@@ -122,6 +123,36 @@ TEAM_MUTATIONS: Final = (
         "a tool whose calls have to be allowed is called by nobody who has not asked",
         never,
         (f"{APPROVAL}test_no_call_passes_beside_the_question",),
+    ),
+    Mutation(
+        "a rule is asked about what the model wrote",
+        "the rule is asked about what runs, and not about a text that the tool reads in another way",
+        becomes("checked = CheckedArguments(*[asked.arguments or {}] * 3)"),
+        (f"{CHECKED}test_the_rule_and_the_person_see_what_runs",),
+    ),
+    Mutation(
+        "arguments that a person was shown are checked again",
+        "what a person was shown runs, and is not checked a second time, which may make something else of it",
+        never,
+        (f"{CHECKED}test_the_rule_and_the_person_see_what_runs",),
+    ),
+    Mutation(
+        "a ConversableAgent asks nobody",
+        "a tool whose calls have to be allowed is called by no agent that has not asked",
+        becomes("asked = call"),
+        (f"{CHECKED}test_an_agent_runs_nothing_that_a_person_forbids",),
+    ),
+    Mutation(
+        "guardrails judge what the model wrote",
+        "guardrails judge what runs, and not a text that the tool reads in another way",
+        becomes("checks = [one.check_call for one in self._guardrails]"),
+        ("unit/agents/guardrails/test_guardrails.py::test_a_guardrail_judges_what_runs",),
+    ),
+    Mutation(
+        "a call that an answer quotes is made",
+        "a call that an answer quotes is not made",
+        becomes("calls = tuple(one for tag in TAGGED.finditer(text) for one in _calls_in(tag[1], names))"),
+        ("unit/models/openai/test_calls_in_text.py::test_text_that_is_no_call_stays_text",),
     ),
     Mutation(
         "a dump forgets that calls have to be allowed",

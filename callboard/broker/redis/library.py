@@ -34,6 +34,7 @@ SHARED = (
     "entries",
     "chores",
     "topics",
+    "unread",
     "claims",
     "schedules",
     "sending",

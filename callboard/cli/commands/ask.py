@@ -17,6 +17,7 @@ from callboard.cli.options import AsJson, Body, Fields, Namespace, Target, Url, 
 from callboard.cli.output import hint, plain, print_json, remark, say, to_json
 from callboard.cli.sessions import check_types, interruptible, publisher, run
 from callboard.cli.team_conversation import TeamTask, ask_team, check_is_no_team, types_of, what_if_busy
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -195,10 +196,9 @@ class AskCommand:
 
         with contextlib.suppress(CommandError):  # a publisher may not look at workers
             if not await has_worker(runtime.transport, agent_type):
-                hint(
-                    f"no worker runs {agent_type!r} now; the request waits for one: `callboard up {self.target}`, "
-                    f"or `callboard worker {self.target} --type {agent_type}`"
-                )
+                up = shell_line("callboard", "up", self.target)
+                worker = shell_line("callboard", "worker", self.target, "--type", agent_type)
+                hint(f"no worker runs {agent_type!r} now; the request waits for one: `{up}`, or `{worker}`")
                 return True
         return False
 

@@ -17,6 +17,7 @@ from callboard.cli.messages import parse_fields
 from callboard.cli.options import AsJson, Namespace, Url, command
 from callboard.cli.output import print_json, progress, remark, say, say_table
 from callboard.cli.sessions import namespace_of, publisher, run
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -361,8 +362,8 @@ def query(
         print_json([one.model_dump(mode="json") for one in results])
         return
     if not results:
-        there = f" --app {target}" if target else ""
-        say(f"nothing was found; `callboard memory stats{there}` shows what is there")
+        stats = shell_line("callboard", "memory", "stats", *(("--app", target) if target else ()))
+        say(f"nothing was found; `{stats}` shows what is there")
     for one in results:
         metadata = one.metadata or {}
         say(f"{metadata['score']:.3f}  {_place(metadata)}")

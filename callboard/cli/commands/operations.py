@@ -10,6 +10,7 @@ from callboard.cli.exits import CommandFailed, bad_use
 from callboard.cli.options import Namespace, Url, split_names
 from callboard.cli.output import say, say_paused, say_resumed
 from callboard.cli.sessions import check_topic, check_type, control_of, operator, run
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from callboard.broker import AgentId
@@ -188,6 +189,4 @@ def acl(
     if as_file:
         say(f"user {name} {' '.join(words)}")
     else:
-        import shlex
-
-        say(f"ACL SETUSER {shlex.quote(name)} {' '.join(shlex.quote(word) for word in words)}")
+        say(shell_line("ACL", "SETUSER", name, *words))

@@ -6,7 +6,6 @@ order.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import Counter
@@ -305,19 +304,14 @@ async def _shown(stream: Any, runtime: RedisAgentRuntime) -> Any:
 
 
 async def _read(runtime: RedisAgentRuntime, one: RunSummary, as_json: bool) -> None:
-    from callboard.teams import TeamRunError
+    from callboard.teams import RunCancelledError, TeamRunError
     from callboard.teams.client import followed
 
     async with runtime.read_run(one.stream, live=one.state != "unknown") as entries:
         stream = followed(entries, one.run_id)
         try:
             await (print_lines(stream) if as_json else _shown(stream, runtime))
-        except TeamRunError as error:
-            raise CommandFailed(str(error), FAILED) from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():  # Ctrl-C
-                raise
+        except (RunCancelledError, TeamRunError) as error:
             raise CommandFailed(str(error), FAILED) from error
 
 

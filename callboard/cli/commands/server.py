@@ -20,6 +20,7 @@ from callboard.cli.exits import FAILED, UNREACHABLE
 from callboard.cli.options import AsJson, Url, command, help_of
 from callboard.cli.output import print_json, say
 from callboard.cli.sessions import server_at
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from callboard.broker.redis.client.endpoint import Endpoint
@@ -198,7 +199,7 @@ def show(found: ServerStatus, as_json: bool) -> None:
     stays = "it stays until `callboard server stop`" if found.persistent else "it stops with its last user"
     say(f"the server runs as process {found.pid}; {stays}")
     say(f"  url     {found.url}")
-    say(f"  cli     redis-cli -s {shlex.quote(str(found.socket_path))}")
+    say(f"  cli     {shell_line('redis-cli', '-s', found.socket_path)}")
     say(f"  data    {found.directory}")
     say(f"  program {found.binary}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -14,6 +13,7 @@ from callboard.cli.exits import bad_use
 from callboard.cli.options import AsJson, Url, duration
 from callboard.cli.output import say
 from callboard.cli.templates import GITIGNORE, TEMPLATES, TemplateName, examples_folder
+from callboard.foundation.texts import shell_line
 
 
 def init(
@@ -46,10 +46,10 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
-    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    enter = "" if folder.resolve() == Path.cwd() else shell_line("cd", folder) + " && "
     say(f"wrote {', '.join(files)} to {folder.resolve()}")
-    say(f"start it:  {enter}callboard up app:app")
-    say(f"then try:  {enter}{chosen.first}")
+    say("start it:  " + enter + "callboard up app:app")
+    say("then try:  " + enter + chosen.first)
 
 
 LONGEST_PACE = 60  # seconds

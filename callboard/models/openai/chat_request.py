@@ -156,6 +156,16 @@ BLANK: Final = " "  # in place of an empty text where none is taken
 AFTER_RESULTS: Final = "Now answer my question with this, or call another tool if something is still missing."
 
 
+GO_ON: Final = "Go on."
+CONTINUED: Final = "continue_final_message"  # vLLM's
+
+
+def _is_models_turn_over(wire: Sequence[WireDict]) -> bool:
+    """Whether the model spoke last; some servers put system messages at the start, wherever they stand."""
+    last = next((message for message in reversed(wire) if message["role"] != "system"), None)
+    return last is not None and last["role"] == "assistant" and "tool_calls" not in last
+
+
 @dataclass(frozen=True, slots=True)
 class Transformer:
     """Turns messages into those of the API, as a model and the client's settings have it."""
@@ -163,14 +173,23 @@ class Transformer:
     settings: OpenAISettings
 
     def messages(
-        self, messages: Sequence[LLMMessage], instructions: str | None = None, closing: str | None = None
+        self,
+        messages: Sequence[LLMMessage],
+        instructions: str | None = None,
+        closing: str | None = None,
+        *,
+        is_continued: bool = False,
     ) -> list[WireDict]:
         """The messages of a request.
+
+        One whose last word is the model's own gets a user's word behind it: many servers refuse it (llama.cpp and Claude
+        with 400), and others go on with the old answer. Whoever speaks twice in a row sends such a conversation.
 
         Args:
             messages: the conversation.
             instructions: of the client's own, the same in every request of a conversation.
             closing: of the client's own, for this request.
+            is_continued: whether the server is to write on at the end of the model's own last message.
 
         Raises:
             BadRequestError: an image for a model that sees none.
@@ -179,6 +198,8 @@ class Transformer:
         wire = [part for message in messages for part in self._message(message, names)]
         several = self.settings.info.get("multiple_system_messages", False)
         wire = placed(wire, several=several, instructions=instructions, closing=closing)
+        if not is_continued and _is_models_turn_over(wire):
+            wire.append({"role": "user", "content": GO_ON})
         return self._as_the_family_has_it(wire)
 
     def _message(self, message: LLMMessage, names: SpeakerNames) -> Iterator[WireDict]:
@@ -420,8 +441,12 @@ class ChatRequest:
         output.check(settings.info)
         uses_schema = bool(offer.tools) and settings.tool_mode == "schema"
         arguments: dict[str, Any] = {"model": settings.model, **settings.create_arguments, **extra}
+        beside = arguments.get("extra_body") or {}
         arguments["messages"] = Transformer(settings).messages(
-            request.messages, offer.in_words, offer.closing
+            request.messages,
+            offer.in_words,
+            offer.closing,
+            is_continued=bool(beside.get(CONTINUED)),
         )
         arguments["response_format"] = (
             _reply_format(offer, output) if uses_schema else output.response_format()
@@ -441,6 +466,13 @@ class ChatRequest:
     def streams_text(self) -> bool:
         """Whether pieces of the answer are the answer's text, and not JSON around it."""
         return not self.uses_schema
+
+    @property
+    def text_may_be_call(self) -> bool:
+        """Whether a text of the answer is read as a call, if it is nothing else."""
+        if self.settings.tool_mode != "lenient":
+            return False
+        return bool(self.tools) or (bool(self.told.known) and not self.output.is_json)
 
     # The answer
 

@@ -56,7 +56,7 @@ from .settings import (
     count_text,
     retries_of,
 )
-from .tool_calls import tool_schemas
+from .tool_calls import HeldPieces, tool_schemas
 
 if TYPE_CHECKING:
     from openai import AsyncStream
@@ -429,25 +429,27 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         left = self._retries.settings.max_corrections
         with self._tallied() as tally:
             while True:
-                assembler, has_said = Assembler(), False
+                assembler, held = Assembler(), HeldPieces(may_call=chat.text_may_be_call)
                 arguments = chat.stream_arguments(include_usage)
                 log_stream_start(arguments)
                 chunks = self._whole_stream(arguments, assembler, tally, token)
                 async with aclosing(_pieces(chunks, assembler, chat.streams_text)) as pieces:
                     async for piece in pieces:
-                        has_said = True
-                        yield piece
+                        if shown := held.add(piece):
+                            yield shown
                 answer = assembler.answer()
                 tally.add(answer)
                 reading = chat.read(answer)
-                # What was passed on can't be unsaid.
-                if reading.objection is None or has_said or not left:
+                if reading.objection is None or not left:
+                    break
+                # What was passed on can't be unsaid; words beside a call are no answer.
+                if held.has_said and not reading.objection.ends_calls:
                     break
                 left -= 1
                 chat = chat.corrected(answer, reading.objection)
             result = reading.settled().model_copy(update={"usage": tally.used})
             log_stream_end(result)
-            if not chat.streams_text and isinstance(result.content, str):
+            if isinstance(result.content, str) and not held.has_said and result.content:
                 yield result.content
         yield result
 

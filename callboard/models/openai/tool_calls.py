@@ -25,7 +25,7 @@ from callboard.memory.llm_messages import (
 from callboard.models.base import ModelRequest, ToolLike, Tools
 from callboard.models.errors import BadRequestError, BadResponseError
 
-from .answer import FENCED, is_name, make_call, without_fence
+from .answer import CLOSING, FENCED, OPENING, is_name, make_call, without_fence
 from .settings import OpenAISettings
 
 DEFINITIONS: Final = ("$defs", "definitions")
@@ -137,8 +137,15 @@ ANSWER: Final = "answer"
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 # As the templates of Hermes, Qwen and others have it.
+TAG: Final = "<tool_call>"
 TAGGED: Final = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
+WORDS: Final = (
+    "true",
+    "false",
+    "null",
+    "-",
+)  # with which a value of JSON may begin that is not there to its end
 PROSE: Final = object()  # something that is no JSON
 CALL_FORMAT: Final = '{"name": "<name of the tool>", "arguments": {<its arguments>}}'
 
@@ -228,29 +235,38 @@ def read_reply(text: str, names: Sequence[str]) -> tuple[tuple[FunctionCall, ...
 
 
 def read_calls(text: str, names: Sequence[str]) -> tuple[tuple[FunctionCall, ...], str]:
-    """Find tool calls in an answer.
+    """The tool calls that an answer is.
 
-    They are read when the whole answer is JSON, in fenced blocks, and between `<tool_call>` tags; not inside a
-    sentence, where JSON may be an example. Only calls of tools that were offered count.
+    They are read where nothing else is said: the whole answer is JSON, fenced blocks, or text between `<tool_call>` tags.
+    Beside other words a call may be an example, or what a mail says that the model quotes. Only calls of tools that were
+    offered count.
 
     Args:
         text: the answer.
         names: of the tools that were offered.
 
     Returns:
-        The calls, and the text without them.
+        The calls, and the text that is the answer where there are none.
     """
     calls = _calls_in(without_fence(text), names)
-    if calls:
-        return calls, ""
-    for pattern in (TAGGED, FENCED):
-        found = [(match, _calls_in(match[1], names)) for match in pattern.finditer(text)]
-        if any(inside for _, inside in found):
-            rest = text
-            for match, inside in found:
-                rest = rest.replace(match[0], "") if inside else rest
-            return tuple(call for _, inside in found for call in inside), rest.strip()
-    return (), text
+    if not calls:
+        # guard: a call that an answer quotes is not made
+        calls = _calls_in("\n".join(_blocks(text)), names)
+    return (calls, "") if calls else ((), text)
+
+
+def _blocks(text: str) -> tuple[str, ...]:
+    """The insides of tagged and fenced blocks, where a text has nothing else."""
+    blocks: list[str] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        position += len(text[position:]) - len(text[position:].lstrip())
+        found = TAGGED.match(text, position) or FENCED.match(text, position)
+        if found is None:
+            return ()
+        blocks.append(found[1])
+        position = found.end()
+    return tuple(blocks)
 
 
 def _calls_in(text: str, names: Sequence[str]) -> tuple[FunctionCall, ...]:
@@ -259,33 +275,42 @@ def _calls_in(text: str, names: Sequence[str]) -> tuple[FunctionCall, ...]:
     Small models go on with calls that they make up, until the limit of tokens cuts them off in the middle of one.
     """
     calls: list[FunctionCall] = []
+    has_ended = False
     for value in _values(text):
         if value is PROSE:
             return ()
-        call = _as_call(value, names)
-        if call is None:
-            break
-        calls.append(call)
+        call = None if has_ended else _as_call(value, names)
+        has_ended = call is None
+        if call is not None:
+            calls.append(call)
     return tuple(calls)
 
 
 def _values(text: str) -> Iterator[Any]:
     """The JSON values of a text, one after the other, with lists and `tool_calls` opened.
 
-    At its end None for one that is cut off or broken, PROSE for something else.
+    At its end None for one that is cut off, PROSE for something else.
     """
     position = 0
     while position < len(text):
         try:
             value, position = read_value(text, position)
-        except ValueError:
-            yield None if text[position] in "{[" else PROSE
+        except ValueError as error:
+            yield None if _is_cut_off(text, position, error) else PROSE
             return
         if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
         yield from value if isinstance(value, list) else (value,)
         while position < len(text) and text[position] in " \t\r\n,;":
             position += 1
+
+
+def _is_cut_off(text: str, position: int, error: ValueError) -> bool:
+    """Whether an object or a list is JSON up to the end of the text: words in brackets are none."""
+    if text[position] not in "{[" or not isinstance(error, json.JSONDecodeError):
+        return False
+    rest = text[error.pos :].strip()
+    return error.msg.startswith("Unterminated string") or any(word.startswith(rest) for word in WORDS)
 
 
 def _as_call(value: Any, names: Sequence[str]) -> FunctionCall | None:
@@ -311,12 +336,83 @@ def any_call(text: str) -> FunctionCall | None:
 
     Stricter than `read_calls`, because an answer may be JSON: `arguments` has to be there.
     """
-    tagged = TAGGED.search(text)
-    value = next(_values(tagged[1] if tagged else without_fence(text)), None)
+    blocks = _blocks(text)
+    values = list(_values(blocks[0] if blocks else without_fence(text)))
+    value = None if PROSE in values[1:] else next(iter(values), None)
     if not isinstance(value, dict) or not isinstance(value.get("arguments"), dict):
         return None
     name = value.get("name")
     return _as_call(value, (name,)) if isinstance(name, str) else None
+
+
+class HeldPieces:
+    """Pieces of a stream, held back while all of the answer may still be a call.
+
+    A call that its readers have seen as text could not be taken back, and the model not be told that it goes round in
+    circles. Reasoning at the start is passed on.
+
+    Args:
+        may_call: whether a text may be a call at all; if not, every piece is passed on.
+
+    Attributes:
+        has_said: whether anything was passed on that is part of an answer.
+    """
+
+    def __init__(self, *, may_call: bool) -> None:
+        self._head = ""  # what is held back while it is not known what it is
+        self._is_open = not may_call
+        self._may_think = True
+        self._thinks = False
+        self.has_said = False
+
+    def add(self, piece: str) -> str:
+        """Take a piece; returns what can be passed on."""
+        if self._is_open:
+            self.has_said = True
+            return piece
+        self._head += piece
+        thought = self._thought() if self._may_think else ""
+        if not self._may_think and not may_be_call(self._head):
+            self._is_open = self.has_said = True
+            said, self._head = self._head, ""
+            return thought + said
+        return thought
+
+    def _thought(self) -> str:
+        """What of the head is reasoning; the rest stays."""
+        if not self._thinks:
+            begins = self._head.lstrip()
+            if OPENING.startswith(begins):
+                return ""
+            self._thinks = begins.startswith(OPENING)
+            if not self._thinks:
+                self._may_think = False
+                return ""
+        end = self._head.find(CLOSING)
+        # The end of the reasoning may itself come in pieces.
+        at = max(0, len(self._head) - len(CLOSING) + 1) if end < 0 else end + len(CLOSING)
+        self._may_think = end < 0
+        thought, self._head = self._head[:at], self._head[at:]
+        return thought
+
+
+MAY_BE_FENCE: Final = re.compile(r"`{1,2}|```[ \t]*([a-z_]*)[ \t]*")
+LANGUAGES: Final = ("json", "tool_call", "tool_calls", "tool_code")
+
+
+def may_be_call(beginning: str) -> bool:
+    """Whether an answer that begins so may turn out to be calls and nothing else."""
+    text = beginning.lstrip()
+    if not text or text[0] in "{[":
+        return True
+    if text[0] == "<":
+        return TAG.startswith(text[: len(TAG)])
+    line, is_whole, _ = text.partition("\n")
+    fence = MAY_BE_FENCE.fullmatch(line)
+    if fence is None:
+        return False
+    language = fence[1] or ""
+    return language in ("", *LANGUAGES) if is_whole else any(one.startswith(language) for one in LANGUAGES)
 
 
 # What is offered

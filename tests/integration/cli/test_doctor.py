@@ -23,12 +23,13 @@ def redis_cli(shop: ShopFolder, server: ServerProcess, *words: str) -> str:
     return done.stdout
 
 
-def test_doctor_says_what_is_wrong_and_what_to_do(shop: ShopFolder) -> None:
+def test_doctor_says_what_is_wrong_and_what_to_do(shop: ShopFolder, server: ServerProcess) -> None:
     shop.out("publish", "shop:app", "jobs", "Job", "name=one")
     done = shop.run("doctor", "shop:app")
     assert done.returncode == 2, done.stderr
     assert "error   persistence  nothing is written to disk" in done.stdout
-    assert "do:  redis-cli CONFIG SET appendonly yes" in done.stdout
+    url = f"unix://{server.path}"
+    assert f"do:  callboard server cli --url {url} CONFIG SET appendonly yes" in done.stdout
     assert "clerk: 1 messages wait and no worker runs it" in done.stdout
     assert "ok      consistency" in done.stdout
     quiet = shop.run("doctor", "shop:app", "--quiet").stdout
@@ -193,7 +194,7 @@ def test_a_full_server_that_lacks_the_functions_says_how_to_make_room(shop: Shop
     for done in started:
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert "it lacks the functions of this version" in done.stderr
-        assert "redis-cli CONFIG SET maxmemory BYTES" in done.stderr
+        assert "server cli CONFIG SET maxmemory BYTES" in done.stderr
         assert "not sent" not in done.stderr
     assert "the server's memory is full, and it lacks the functions" in examined.stdout
     assert "as a user with the rules" not in examined.stdout

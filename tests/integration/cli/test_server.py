@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -44,6 +45,16 @@ def test_start_status_stop(own: ShopFolder) -> None:
     assert own.out("server", "stop").startswith("no server runs")
     assert own.out("server", "cli", "GET", "a") == "1\n"
     assert own.run("server", "status", "--json").stdout == "null\n"
+
+
+def test_what_the_doctor_advises_reaches_the_embedded_server(own: ShopFolder) -> None:
+    own.out("server", "start")
+    report = json.loads(own.run("doctor", "--namespace", "shop", "--json").stdout)
+    (do,) = (one["do"] for one in report["findings"] if "no limit" in one["what"])
+    line = do.partition(";")[0]
+    assert line == "callboard server cli CONFIG SET maxmemory BYTES"
+    assert own.out(*shlex.split(line.replace("BYTES", "50mb"))[1:]) == "OK\n"
+    assert own.out("server", "cli", "CONFIG", "GET", "maxmemory").split()[-1] == "52428800"
 
 
 def test_the_small_client_prints_as_redis_cli_does(own: ShopFolder) -> None:

@@ -71,3 +71,15 @@ def test_who_looks_for_calls_in_a_text_takes_it_for_none(text: str) -> None:
     done, said = asyncio.run(execute({"add": print}, "add", text))
     assert not done
     assert "must be in JSON format" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', "[Infinity]", "-Infinity", "1e999", '{"a": 1, "a": 2}', '[{"b": {"c": 1, "c": 1}}]'],
+)
+def test_what_two_readers_may_read_differently_is_no_json(text: str) -> None:
+    with pytest.raises(ValueError, match=r"twice|is no number of JSON"):
+        read_json(text)
+    with pytest.raises(ValueError, match=r"twice|is no number of JSON"):
+        read_value(text, 0)
+    assert read_json(text, is_strict=False) is not None

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
-from callboard.foundation.texts import one_line, printable
+import pytest
+
+from callboard.foundation.texts import one_line, printable, shell_line
 
 
 def test_control_characters_can_not_move_a_terminals_cursor() -> None:
@@ -23,3 +26,30 @@ def test_what_can_be_shown_stays() -> None:
 def test_json_stays_the_same_json() -> None:
     value = {"text": "a\x1b\x7f\x9b\u2028\n"}
     assert json.loads(printable(json.dumps(value, ensure_ascii=False, indent=2))) == value
+
+
+HOSTILE = [
+    "x; touch PWNED #",
+    "$(touch PWNED)",
+    "`touch PWNED`",
+    "it's",
+    "a && touch PWNED",
+    "!!",
+    "*",
+    "",
+    "ü",
+    "-n",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_pasted_into_a_shell_is_one_word_whatever_it_holds(name: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", shell_line("printf", "%s|", "resume", name, "--now")], capture_output=True, check=True
+    )
+    assert done.stdout.decode() == f"resume|{name}|--now|"
+
+
+def test_what_is_pasted_is_one_line() -> None:
+    line = shell_line("callboard", "resume", "eater/x\ntouch PWNED\x1b[2J")
+    assert line == r"callboard resume 'eater/x\u000atouch PWNED\u001b[2J'"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import shlex
 
 import pytest
 
@@ -74,6 +75,13 @@ def test_keys_and_texts_can_not_begin_a_line_of_the_log(caplog: pytest.LogCaptur
     (record,) = caplog.records
     assert record.getMessage().isprintable()
     assert "clerk/ada\\u000aERROR: forged\\u001b[31m failed on Visit m\\u001b[1A" in record.getMessage()
+
+
+def test_an_id_can_not_be_run_with_the_command_that_the_log_offers(caplog: pytest.LogCaptureFixture) -> None:
+    envelope = Envelope("m1; touch PWNED #", "Visit", "ada", None, 0, b"{}")
+    FailureLog("shop", with_texts=True).buried("clerk", envelope, ValueError())
+    offered = caplog.messages[0].split("it is a dead letter now: ")[1]
+    assert shlex.split(offered)[-1] == "clerk/m1; touch PWNED #"
 
 
 def test_what_nobody_knows_here_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

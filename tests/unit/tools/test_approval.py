@@ -104,8 +104,8 @@ async def test_a_function_of_the_arguments_says_which_calls_are_asked_for() -> N
 
 
 async def test_where_the_function_fails_nothing_runs() -> None:
-    desk = Desk(lambda arguments: arguments["cents"] > 100)
-    (said,) = await desk.run('{"cents": "200"}')
+    desk = Desk(lambda arguments: arguments["dollars"] > 100)
+    (said,) = await desk.run('{"cents": 200}')
     assert "whether a person has to allow it" in said
     assert desk.paid == []
 

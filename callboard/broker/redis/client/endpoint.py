@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit
 
 from callboard.broker.errors import bad_url
 
@@ -143,6 +143,20 @@ class Endpoint:
         if self.scheme == "unix":
             return f"unix://{self.path}"
         return f"{self.scheme}://{Address(self.host, self.port)}/{self.database}"
+
+    @property
+    def to_type(self) -> str:
+        """The URL as a person types it: with PASSWORD in place of each password."""
+        login = f"{quote(self.username, safe='')}:PASSWORD@" if self.password else ""
+        options = {"ssl_ca_certs": self.ca_file, "ssl_cert_reqs": "" if self.check_certificate else "none"}
+        address = self.shown.partition("://")[2]
+        if self.scheme == "unix":
+            address, options = quote(self.path), {"db": str(self.database or "")}
+        if self.watched is not None:
+            options["sentinel_username"] = self.watched.username
+            options["sentinel_password"] = "PASSWORD" if self.watched.password else ""
+        query = urlencode({name: value for name, value in options.items() if value})
+        return f"{self.shown.partition('://')[0]}://{login}{address}{'?' if query else ''}{query}"
 
     def at(self, address: Address) -> Endpoint:
         """The server at this address, which sentinels have named."""

@@ -3,39 +3,7 @@
 -- ARGV: stream suffixes
 -- Returns for each {suffix, length, last id given or '', groups}, groups: agent type, pending, last id delivered, unread,
 --   id of the first unread or '', id of the first pending or '', ...
---   unread is -1 where it is not known: the server does not say (after deletions, or a group made in the middle), and both
---   sides of the group's position are too long to be counted here.
-
-local PAGE, MOST, MOST_BYTES = 100, 1000, 8000000
-
-local function bytes_of(entries)
-  local size = 0
-  for i = 1, #entries do
-    for j = 1, #entries[i][2] do size = size + #entries[i][2][j] end
-  end
-  return size
-end
-
--- The number of entries between two ids, or nil when there are too many.
-local function count_between(stream, from, to)
-  local count, size = 0, 0
-  while count <= MOST and size <= MOST_BYTES do
-    local entries = call('XRANGE', stream, from, to, 'COUNT', PAGE)
-    count, size = count + #entries, size + bytes_of(entries)
-    if #entries < PAGE then return count end
-    from = '(' .. entries[#entries][1]
-  end
-  return nil
-end
-
-local function count_unread(stream, info, position)
-  if info.length == 0 or sortable(info['last-entry'][1]) <= sortable(position) then return 0 end
-  if sortable(info['first-entry'][1]) > sortable(position) then return info.length end
-  local after = count_between(stream, '(' .. position, '+')
-  if after then return after end
-  local before = count_between(stream, '-', position)
-  return before and info.length - before or -1
-end
+--   unread is -1 where it is not known, see unread.lua
 
 local function first_unread(stream, info, position, unread)
   if unread == 0 then return '' end
@@ -57,7 +25,7 @@ local function add_missing(groups, suffix, info, present)
   for _, agent_type in ipairs(known_receivers(suffix)) do
     if not present[agent_type] then
       local position = call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0-0'
-      local unread = count_unread(P .. suffix, info, position)
+      local unread = unread_of(suffix, { name = agent_type, ['last-delivered-id'] = position }) or -1
       add(groups, agent_type, 0, position, unread, first_unread(P .. suffix, info, position, unread), '')
     end
   end
@@ -69,8 +37,7 @@ local function measure(suffix)
   local info, ended = by_name(call('XINFO', 'STREAM', stream)), leaving(suffix)
   for _, group in ipairs(groups_of(suffix)) do
     local position = group['last-delivered-id']
-    -- What was trimmed by hand counts in the server's lag, and is not there to be read.
-    local unread = math.min(tonumber(group.lag or nil) or count_unread(stream, info, position), info.length)
+    local unread = unread_of(suffix, group) or -1
     if contains(ended, group.name) then unread = 0 end
     present[group.name] = true
     add(groups, group.name, group.pending, position, unread, first_unread(stream, info, position, unread),

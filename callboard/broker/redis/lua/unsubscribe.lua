@@ -16,6 +16,12 @@ local function remove_word(key, field, word)
   return true
 end
 
+local function start_leaving(agent_type, suffix)
+  local types = leaving(suffix)
+  if not contains(types, agent_type) then types[#types + 1] = agent_type end
+  call('HSET', P .. 'leaving', suffix, table.concat(types, ' '))
+end
+
 local function leave_stream(agent_type, suffix)
   if not end_group(agent_type, suffix) then start_leaving(agent_type, suffix) end
   call('SREM', P .. 'streams:' .. agent_type, suffix)

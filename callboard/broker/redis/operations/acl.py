@@ -76,6 +76,7 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "xgroup|create": (KEY, "g", "0"),
     "xgroup|delconsumer": (KEY, "g", "c"),
     "xgroup|destroy": (KEY, "g"),
+    "xgroup|setid": (KEY, "g", "0"),
     "xinfo|consumers": (KEY, "g"),
     "xinfo|groups": (KEY,),
     "xinfo|stream": (KEY,),

@@ -6,6 +6,7 @@ import enum
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from callboard.broker.errors import (
@@ -17,7 +18,9 @@ from callboard.broker.errors import (
     is_refused_right,
 )
 from callboard.broker.redis.client.blocking import info_fields
+from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.foundation.texts import shell_line
 
 from .inspect import overview
 from .repair import Fault, find
@@ -71,6 +74,24 @@ class Subject:
             return None
         return _text(flat[1]) if len(flat) > 1 else None
 
+    def cli(self, *words: str) -> str:
+        """The line that runs a Redis command on this server."""
+        return server_line(self.transport.endpoint, *words)
+
+    def setting_line(self, name: str, value: str) -> str:
+        """The line that changes a setting of this server, and how it stays changed."""
+        there = is_embedded(self.transport.endpoint)
+        keep = (
+            "; the embedded server forgets it when it stops"
+            if there
+            else f", and `{name} {value}` in its file"
+        )
+        return self.cli("CONFIG", "SET", name, value) + keep
+
+    def acl(self, role: str) -> str:
+        """The command that prints the rules of a role."""
+        return shell_line("callboard", "acl", role, "--namespace", self.transport.keys.namespace)
+
     async def now_ms(self) -> int:
         """The server's time."""
         seconds, micros = await self.command("TIME")
@@ -87,6 +108,21 @@ class Subject:
         if self._faults is None:
             self._faults = await find(self.transport)
         return self._faults
+
+
+def is_embedded(endpoint: Endpoint) -> bool:
+    """Whether it is the embedded server of the current folder, which `callboard server cli` takes without a URL."""
+    from callboard.broker.redis.embedded import DEFAULT_DIRECTORY, SOCKET
+
+    return (
+        endpoint.scheme == "unix" and Path(endpoint.path).resolve() == (DEFAULT_DIRECTORY / SOCKET).resolve()
+    )
+
+
+def server_line(endpoint: Endpoint, *words: str) -> str:
+    """The line for a shell that runs a Redis command on this server, and on no other that happens to run."""
+    where = () if is_embedded(endpoint) else ("--url", endpoint.to_type)
+    return shell_line("callboard", "server", "cli", *where, *words)
 
 
 class Level(enum.StrEnum):
@@ -190,7 +226,7 @@ def unreachable(why: str) -> Finding:
     finding = error(
         f"the server can't be used: {' '.join(why.split())}",
         "no message is published or handled while it stays away; what is in it is safe as far as its file is",
-        "check the URL, the password, and that the server runs: redis-cli -u <url> PING",
+        "check the URL, the password, and that the server runs: callboard server cli --url URL PING",
     )
     return replace(finding, check="connection")
 
@@ -210,10 +246,11 @@ async def _made(examined: Examine, subject: Subject) -> Sequence[Finding]:
         # A refused right may come out of a function, too. And a user need not have all that checks would like to use.
         if not is_refused_right(str(refused)) and any(words in str(refused) for words in OF_DAMAGE):
             return [_unreadable(refused)]
-        rules = f"`callboard acl operator --namespace {subject.transport.keys.namespace}`"
+        rules = subject.acl("operator")
         return [
             info(
-                f"this could not be checked: {refused}", do=f"run doctor as a user with the rules of {rules}"
+                f"this could not be checked: {refused}",
+                do=f"run doctor as a user with the rules of `{rules}`",
             )
         ]
     except ValueError as wrong:

@@ -14,7 +14,7 @@ from callboard.broker.redis.client.endpoint import Endpoint, Watched
 from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, ask
 
 from .acl import KEY, RUNTIME, SAMPLES
-from .doctor import Finding, Subject, check, error, info, ok, some, warning
+from .doctor import Finding, Subject, check, error, info, ok, server_line, some, warning
 from .namespaces import old_libraries
 
 Version = tuple[int, int, int]
@@ -88,7 +88,9 @@ async def examine_latency(subject: Subject) -> Sequence[Finding]:
     if middle < VERY_SLOW:
         return [info(shown, why, "run workers near the server where speed matters")]
     return [
-        warning(shown, why, "look for a loaded network or slow commands: redis-cli --latency, SLOWLOG GET 10")
+        warning(
+            shown, why, f"look for a loaded network, or slow commands: {subject.cli('SLOWLOG', 'GET', '10')}"
+        )
     ]
 
 
@@ -150,18 +152,19 @@ async def examine_memory(subject: Subject) -> Sequence[Finding]:
         eviction = error(
             f"maxmemory-policy {policy}",
             "when memory is full the server deletes keys by itself: messages, states and leases vanish without a trace",
-            "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in its file",
+            subject.setting_line("maxmemory-policy", "noeviction"),
         )
-    return [eviction, _usage(facts), *_evicted(facts)]
+    return [eviction, _usage(subject, facts), *_evicted(facts)]
 
 
-def _usage(facts: Mapping[str, str]) -> Finding:
+def _usage(subject: Subject, facts: Mapping[str, str]) -> Finding:
     used, limit = int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
     if not limit:
         return info(
             f"{megabytes(used)} used, no limit",
-            "without maxmemory the operating system kills the server when memory ends",
-            "redis-cli CONFIG SET maxmemory <bytes>: then publishers get OverloadedError and commits go on",
+            "without maxmemory the operating system kills the server when memory ends; with it publishers get "
+            "OverloadedError and commits go on",
+            subject.setting_line("maxmemory", "BYTES"),
         )
     part = used / limit
     shown = f"{megabytes(used)} of {megabytes(limit)} used ({part:.0%})"
@@ -234,7 +237,7 @@ async def examine_permissions(subject: Subject) -> Sequence[Finding]:
             error(
                 f"the user {user} may not run {some(missing, 12)}",
                 "a worker that connects as this user fails; a publisher needs less",
-                f"callboard acl worker --namespace {subject.transport.keys.namespace}: shows the rules to set",
+                f"{subject.acl('worker')}: shows the rules to set",
             )
         ]
     return [ok(f"the user {user} may run all that a worker needs"), *await _too_much(subject, user, dry)]
@@ -267,7 +270,7 @@ async def _too_much(subject: Subject, user: str, dry: bool) -> Sequence[Finding]
         info(
             f"the user {user} may also run {', '.join(allowed)}",
             "a stolen password, or a mistake in an app, can cost the whole server",
-            f"callboard acl worker --namespace {subject.transport.keys.namespace}: a user with no more than is needed",
+            f"{subject.acl('worker')}: a user with no more than is needed",
         )
     ]
 
@@ -288,16 +291,13 @@ async def _may(subject: Subject, user: str | None, name: str, sample: Sequence[s
     return True
 
 
-AOF_ON = "redis-cli CONFIG SET appendonly yes, and `appendonly yes` in its file"
-
-
 @check("persistence", order=20)
 async def examine_persistence(subject: Subject) -> Sequence[Finding]:
     """Append-only file, its syncing, snapshots, and how the last writes of them went."""
     if subject.is_in_memory:
         return []
     facts = await subject.info()
-    findings = [await _file(subject, facts), *_last_writes(facts), *_since_start(facts)]
+    findings = [await _file(subject, facts), *_last_writes(facts), *_since_start(subject, facts)]
     if facts.get("loading", "0") != "0":
         findings.append(
             warning(
@@ -312,32 +312,32 @@ async def examine_persistence(subject: Subject) -> Sequence[Finding]:
 async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
     sync = await subject.setting("appendfsync")
     if facts.get("aof_enabled") == "1":
-        return _synced(sync)
+        return _synced(subject, sync)
+    on = subject.setting_line("appendonly", "yes")
     save = await subject.setting("save")
     if save:
         return error(
             f"no append-only file, only snapshots (save {save})",
             "a crash loses everything since the last snapshot, acknowledged messages included",
-            AOF_ON,
+            on,
         )
-    return error(
-        "nothing is written to disk", "a crash or restart loses every message and every state", AOF_ON
-    )
+    return error("nothing is written to disk", "a crash or restart loses every message and every state", on)
 
 
-def _since_start(facts: Mapping[str, str]) -> Sequence[Finding]:
+def _since_start(subject: Subject, facts: Mapping[str, str]) -> Sequence[Finding]:
     if not is_as_it_was(facts):
         return []
     return [
         info(
             "the append-only file was not written anew since the server began",
             "after a crash half of a commit may stand at its end, which Redis would carry out with its next start",
-            "redis-cli BGREWRITEAOF; workers do so by themselves, unless their user may not or CALLBOARD_RENEW_FILE=0",
+            f"{subject.cli('BGREWRITEAOF')}; workers do so by themselves, unless their user may not or "
+            "CALLBOARD_RENEW_FILE=0",
         )
     ]
 
 
-def _synced(sync: str | None) -> Finding:
+def _synced(subject: Subject, sync: str | None) -> Finding:
     if sync == "always":
         return ok("append-only file, synced with every write")
     if sync == "everysec":
@@ -348,10 +348,11 @@ def _synced(sync: str | None) -> Finding:
         return warning(
             "the append-only file is synced when the operating system likes (appendfsync no)",
             "a crash of the machine may cost half a minute of commits",
-            "redis-cli CONFIG SET appendfsync everysec",
+            subject.setting_line("appendfsync", "everysec"),
         )
     return info(
-        "append-only file; how often it is synced is not known", do="redis-cli CONFIG GET appendfsync"
+        "append-only file; how often it is synced is not known",
+        do=subject.cli("CONFIG", "GET", "appendfsync"),
     )
 
 
@@ -392,7 +393,10 @@ async def examine_replica(subject: Subject) -> Sequence[Finding]:
         ]
     replicas = [facts[name] for name in sorted(facts) if re.fullmatch(r"slave\d+", name)]
     online = [replica for replica in replicas if _value(replica, "state") == "online"]
-    return [_wanted(subject, online), *(finding for one in replicas if (finding := _lagging(one, facts)))]
+    return [
+        _wanted(subject, online),
+        *(finding for one in replicas if (finding := _lagging(subject, one, facts))),
+    ]
 
 
 def _wanted(subject: Subject, online: Sequence[str]) -> Finding:
@@ -403,12 +407,12 @@ def _wanted(subject: Subject, online: Sequence[str]) -> Finding:
         return error(
             'durability="replica" and no replica is online',
             "every publish waits for one and fails",
-            'start a replica (redis-server --replicaof <host> <port>), or set durability to "server"',
+            'start a replica (redis-server --replicaof HOST PORT), or set durability to "server"',
         )
     return info("no replica", "when the machine is lost, so is what is in the server")
 
 
-def _lagging(replica: str, facts: Mapping[str, str]) -> Finding | None:
+def _lagging(subject: Subject, replica: str, facts: Mapping[str, str]) -> Finding | None:
     behind = int(facts.get("master_repl_offset", 0)) - int(_value(replica, "offset") or 0)
     silent = int(_value(replica, "lag") or 0)
     if behind < BEHIND and silent < SILENT:
@@ -416,7 +420,7 @@ def _lagging(replica: str, facts: Mapping[str, str]) -> Finding | None:
     return warning(
         f"the replica {_value(replica, 'ip')}:{_value(replica, 'port')} is {behind} bytes and {silent} s behind",
         "after a failover what it had not got is lost",
-        "look at its load and network: redis-cli INFO replication",
+        f"look at its load and network: {subject.cli('INFO', 'replication')}",
     )
 
 
@@ -435,13 +439,14 @@ async def examine_sentinels(subject: Subject) -> Sequence[Finding]:
     if endpoint.watched is None:
         return [ok("the URL names the server itself")]
     silent, named = await _ask_all(endpoint, endpoint.watched, subject.settings.connect_timeout)
-    findings = [_agreement(named), *silent]
+    one = as_server(endpoint, endpoint.watched, endpoint.watched.sentinels[0])
+    findings = [_agreement(named, server_line(one, "SENTINEL", "MASTERS")), *silent]
     if await subject.setting("min-replicas-to-write") == "0":
         findings.append(
             info(
                 "the primary takes writes without a replica (min-replicas-to-write 0)",
                 "one that is cut off takes writes that will be lost, until its clients have left it",
-                "with two replicas or more: redis-cli CONFIG SET min-replicas-to-write 1, on all of them",
+                f"with two replicas or more, on all of them: {subject.setting_line('min-replicas-to-write', '1')}",
             )
         )
     return findings
@@ -467,12 +472,12 @@ async def _ask_all(endpoint: Endpoint, watched: Watched, timeout: float) -> tupl
     return silent, named
 
 
-def _agreement(named: Sequence[str]) -> Finding:
+def _agreement(named: Sequence[str], look: str) -> Finding:
     primaries = sorted(set(named))
     if len(primaries) == 1:
         return ok(f"{len(named)} sentinels name {primaries[0]} as the primary")
     return error(
         f"the sentinels name {len(primaries)} primaries: {', '.join(primaries)}",
         "some of them are cut off from the others, and so may be what is connected to them",
-        "look at the network between them: redis-cli -p 26379 SENTINEL MASTERS",
+        f"look at the network between them: {look}",
     )

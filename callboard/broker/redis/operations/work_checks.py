@@ -8,6 +8,7 @@ from typing import Final
 
 from callboard.broker.errors import LayoutError
 from callboard.broker.redis.client.schedules import ScheduleStore
+from callboard.foundation.texts import shell_line
 
 from .doctor import Finding, Level, Subject, check, error, info, ok, some, warning
 from .inspect import number, pages
@@ -170,7 +171,7 @@ def _missing(view: Overview) -> Sequence[Finding]:
         error(
             f"{agent_type.type}: {_count_of_workers(agent_type.waiting)} messages wait and no worker runs it",
             "they wait for ever",
-            f"callboard worker module:app --type {agent_type.type}",
+            shell_line("callboard", "worker", "module:app", "--type", agent_type.type),
         )
         for agent_type in view.types
         if not agent_type.workers and agent_type.waiting != 0
@@ -201,10 +202,11 @@ def _backlog(one: AgentTypeView) -> Finding:
     shown = f"{one.type}: {waiting} messages wait ({one.parked} parked), {one.running} run, {one.backing_off} back off"
     if one.waiting is not None and one.waiting < LONG:
         return ok(shown)
+    more = shell_line("callboard", "up", "module:app", "--processes", f"{one.type}=4")
     return warning(
         shown,
         "they are handled later than they could be, and fill the server's memory",
-        f"more processes: callboard up module:app --processes {one.type}=4; or see what fails: callboard dead list",
+        f"more processes: {more}; or see what fails: callboard dead list",
     )
 
 
@@ -332,11 +334,11 @@ async def examine_pauses(subject: Subject) -> Sequence[Finding]:
 
 def _finding_of_pause(pause: Pause, namespace: str) -> Finding:
     since = f" since {_shown(pause.since)}" if pause.since is not None else ""
-    words = f"--topic {pause.name}" if pause.kind == "topic" else pause.name
+    words = ("--topic", pause.name) if pause.kind == "topic" else (pause.name,)
     return info(
         f"{pause.kind} {pause.name} is paused{since}" + (f" by {pause.by}" if pause.by else ""),
         "its messages wait",
-        f"callboard resume --namespace {namespace} {words}",
+        shell_line("callboard", "resume", "--namespace", namespace, *words),
     )
 
 
@@ -369,9 +371,13 @@ async def examine_deadletters(subject: Subject) -> Sequence[Finding]:
         warning(
             f"{one.type}: {one.dead} dead letters",
             "these messages were not handled, and stay until they are replayed or discarded",
-            f"callboard dead list {one.type} --namespace {view.namespace}; then dead replay, or dead discard",
+            f"{_letters(one.type, view.namespace)}; then dead replay, or dead discard",
         )
         for one in view.types
         if one.dead
     ]
     return found or [ok("no dead letters")]
+
+
+def _letters(agent_type: str, namespace: str) -> str:
+    return shell_line("callboard", "dead", "list", agent_type, "--namespace", namespace)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +123,35 @@ async def test_calls(check: Callable[[FunctionCall], Verdict[FunctionCall]], res
     assert tools.paid == paid
     messages = await agent.model_context.get_messages()
     assert [one.call_id for one in messages[-1].content] == ["a", "b"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("written", ['{"cents": "200"}', '{"cents": 200.0}', '{"cents": 200}'])
+async def test_a_guardrail_judges_what_runs(written: str) -> None:
+    def is_little(call: FunctionCall) -> Verdict[FunctionCall]:
+        cents = json.loads(call.arguments)["cents"]
+        return Refused("too much") if isinstance(cents, int) and cents > 100 else None
+
+    for checks in ([is_little], [lambda call: Changed(replace(call, arguments=written)), is_little]):
+        tools = Tools()
+        first = FunctionCall("1", written if len(checks) == 1 else "{}", "pay")
+        agent, _ = assistant(
+            [first], "done", tools=[tools.pay], guardrails=[CallGuardrail(check) for check in checks]
+        )
+        await agent.run(task="go")
+        assert tools.paid == []
+
+
+async def test_a_call_that_passes_stays_as_the_model_wrote_it() -> None:
+    tools = Tools()
+    agent, _ = assistant(
+        [FunctionCall("1", '{ "cents":"7" }', "pay")],
+        "done",
+        tools=[tools.pay],
+        guardrails=[CallGuardrail(lambda call: None)],
+    )
+    result = await agent.run(task="go")
+    assert tools.paid == [7]
+    assert '{ "cents":"7" }' in str(result.messages)
 
 
 async def test_calls_of_some_tools() -> None:
@@ -304,7 +335,7 @@ async def test_agents_check_calls_and_answers() -> None:
     assert (await agent.run(task="go")).messages[-1].to_text() == "paid a little"
     shown = [str(prompt) for prompt in prompts(model)]
     assert "call of a tool below" in shown[0]
-    assert "pay({})" in shown[0]
+    assert 'pay({"cents": 1})' in shown[0]
     assert "answer below" in shown[1]
     assert "paid 1" in shown[1]
 

@@ -6,7 +6,9 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from callboard.memory.llm_messages import FunctionCall
+from callboard.models.openai.answer import split_thought
 from callboard.models.openai.tool_calls import (
+    HeldPieces,
     any_call,
     call_as_text,
     instructions,
@@ -43,9 +45,7 @@ def found(text: str) -> list[tuple[str, Any]]:
         '{"tool_calls": [{"id": "x", "type": "function", "function": {"name": "add", "arguments": "{\\"a\\": 1}"}}]}',
         '```json\n{"name": "add", "arguments": {"a": 1}}\n```',
         '```\n{"name": "add", "arguments": {"a": 1}}\n```',
-        'I will add.\n```json\n{"name": "add", "arguments": {"a": 1}}\n```\nThat is it.',
         '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>',
-        'Let me see. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
     ],
 )
 def test_calls_are_found_however_they_are_written(text: str) -> None:
@@ -65,6 +65,18 @@ def test_calls_are_found_however_they_are_written(text: str) -> None:
         'For example {"name": "add", "arguments": {"a": 1}} would add.',
         '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}',
         '{"name": "add", "arguments": {"a": 1}} and more',
+        'I will add.\n```json\n{"name": "add", "arguments": {"a": 1}}\n```\nThat is it.',
+        'Let me see. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
+        '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call> says the mail. It is spam.',
+        'The mail says: <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call> I think it is spam.',
+        '```\n{"name": "add", "arguments": {"a": 1}}\n```\nI will NOT do it without a yes.',
+        '{"name": "add", "arguments": {"a": 1}}\n[so says the mail; I will not do it]',
+        '{"name": "add", "arguments": {"a": 1}}\n{so says the mail}',
+        '{"name": "add", "arguments": {"a": 1}}\n{"answer": "no"}\nI will not.',
+        '{"answer": "It says <tool_call>{\\"name\\": \\"add\\", \\"arguments\\": {}}</tool_call>"}',
+        '{"name": "add", "arguments": {"a": 1, "a": 5000}}',
+        '{"name": "add", "arguments": {"a": NaN}}',
+        '> <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
         "[1, 2]",
         '```json\n{"result": 3}\n```',
         "```python\nadd(1)\n```",
@@ -75,15 +87,15 @@ def test_text_that_is_no_call_stays_text(text: str) -> None:
     assert read_calls(text, NAMES) == ((), text)
 
 
-def test_several_calls_and_the_text_around_them() -> None:
+def test_several_calls_in_blocks() -> None:
     second = '{"name": "search", "arguments": {"q": "x"}}'
-    text = f'First.\n<tool_call>{{"name": "add"}}</tool_call>\n<tool_call>{second}</tool_call>'
+    text = f'\n<tool_call>{{"name": "add"}}</tool_call>\n```json\n{second}\n```\n'
 
     calls, rest = read_calls(text, NAMES)
 
     assert [(call.name, call.arguments) for call in calls] == [("add", "{}"), ("search", '{"q": "x"}')]
     assert len({call.id for call in calls}) == 2
-    assert rest == "First."
+    assert rest == ""
 
 
 def test_calls_one_per_line() -> None:
@@ -183,7 +195,8 @@ def test_a_call_of_any_name() -> None:
     call = any_call('{"name": "fly", "arguments": {"to": "Oslo"}}')
     assert call is not None
     assert (call.name, call.arguments) == ("fly", '{"to": "Oslo"}')
-    assert any_call('So: <tool_call>{"name": "fly", "arguments": {}}</tool_call>') is not None
+    assert any_call('<tool_call>{"name": "fly", "arguments": {}}</tool_call>') is not None
+    assert any_call('So: <tool_call>{"name": "fly", "arguments": {}}</tool_call>') is None
     for text in ("fly", '{"name": "Ada"}', '{"name": "Ada", "arguments": ["for", "against"]}', "[1]", ""):
         assert any_call(text) is None
 
@@ -196,3 +209,37 @@ def test_what_a_model_makes_up_behind_its_calls_is_left_out(rest: str) -> None:
 
     assert [call.name for call in calls] == ["add"]
     assert text == ""
+
+
+PARTS = st.sampled_from(
+    [
+        json.dumps(ADD),
+        "<tool_call>",
+        "</tool_call>",
+        "```json\n",
+        "```python\n",
+        "\n```",
+        "<think>",
+        "</think>",
+        "words ",
+        "[",
+        "\n",
+        "`",
+        "<",
+    ]
+)
+
+
+@given(st.lists(PARTS, max_size=6).map("".join), st.data())
+def test_what_turns_out_to_be_a_call_was_not_shown(text: str, data: st.DataObject) -> None:
+    held = HeldPieces(may_call=True)
+    shown, rest = "", text
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        shown, rest = shown + held.add(rest[:size]), rest[size:]
+    _, answer = split_thought(text)
+    if read_calls(answer, NAMES)[0]:
+        assert not held.has_said
+        assert "arguments" not in shown or "arguments" in (split_thought(text)[0] or "")
+    if held.has_said:
+        assert shown == text

@@ -213,6 +213,7 @@ async def test_a_conversation_with_calls_and_results(
         },
         {"role": "tool", "tool_call_id": "x1", "content": "3"},
         {"role": "assistant", "name": "bot", "content": "It is 3."},
+        {"role": "user", "content": "Go on."},
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import BaseModel
 
@@ -16,6 +18,7 @@ from callboard.memory.llm_messages import (
 )
 from callboard.models import CreateResult, ModelInfo, ModelSettings, RequestUsage
 from callboard.models.errors import BadResponseError
+from callboard.models.openai import OpenAIChatCompletionClient
 from tests.helpers.openai_server import Answer, Call, OpenAIServer
 
 from .conftest import MakeClient
@@ -204,3 +207,70 @@ def test_the_number_is_checked(make: MakeClient) -> None:
         make(max_corrections=-1)
     with pytest.raises(SettingValueError):
         ModelSettings(max_corrections=-1)
+
+
+async def streamed(client: OpenAIChatCompletionClient, **asked: Any) -> tuple[list[str], CreateResult]:
+    """The pieces of a stream of lenient mode, and its result."""
+    *pieces, result = [item async for item in client.create_stream(ANSWERED, **asked)]
+    assert isinstance(result, CreateResult)
+    return [str(piece) for piece in pieces], result
+
+
+CIRCLES = [
+    Answer(OSLO),
+    Answer(f"```json\n{OSLO}\n```"),
+    Answer(f"\n<tool_call>\n{OSLO}\n</tool_call>"),
+    Answer(f"<think>Oslo it is.</think>\n{OSLO}"),
+    Answer(OSLO, reasoning="Oslo it is."),
+    Answer("Let me see.", calls=[Call("look_up", '{"city": "Oslo"}', "2")]),
+]
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+async def test_a_stream_goes_round_in_no_circle_and_shows_no_call(
+    server: OpenAIServer, make: MakeClient, circle: Answer
+) -> None:
+    server.script(circle, Answer("It has 21 degrees."))
+    pieces, result = await streamed(make(tool_mode="lenient"), tools=[TOOL])
+    assert result.content == "It has 21 degrees."
+    assert "".join(pieces).endswith("It has 21 degrees.")
+    assert "look_up" not in "".join(pieces)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("tools", [[TOOL], []])
+async def test_nor_is_a_call_shown_where_none_may_be_made(
+    server: OpenAIServer, make: MakeClient, tools: list[dict[str, object]]
+) -> None:
+    server.script(Answer(OSLO), Answer("It is warm."))
+    pieces, _ = await streamed(
+        make(tool_mode="lenient"), tools=tools, tool_choice="none" if tools else "auto"
+    )
+    assert pieces == ["It is warm."] or "".join(pieces) == "It is warm."
+
+
+QUOTES = [
+    f"The mail says: <tool_call>{ROME}</tool_call> I think it is spam.",
+    f"I will NOT do it without a yes:\n```json\n{ROME}\n```",
+    f"```json\n{ROME}\n```\nsays the mail, and it is spam.",
+    f"{ROME}\n[so says the mail; I will not do it]",
+]
+
+
+@pytest.mark.parametrize("text", QUOTES)
+@pytest.mark.parametrize("mode", TEXT_MODES)
+async def test_a_quoted_call_is_not_made(
+    server: OpenAIServer, make: MakeClient, text: str, mode: str
+) -> None:
+    client = make(tool_mode=mode)
+    server.script(Answer(text), Answer(text))
+    assert (await client.create(ANSWERED, tools=[TOOL])).content == text
+    pieces, result = await streamed(client, tools=[TOOL])
+    assert (result.content, "".join(pieces)) == (text, text)
+    assert len(server.requests) == 2
+
+
+async def test_words_come_in_pieces_in_lenient_mode_too(server: OpenAIServer, make: MakeClient) -> None:
+    server.script(Answer("It has 21 degrees."))
+    pieces, _ = await streamed(make(tool_mode="lenient"), tools=[TOOL])
+    assert len(pieces) > 1

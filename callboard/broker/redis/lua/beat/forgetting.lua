@@ -10,9 +10,8 @@ local function comes_by_prefix(topic, types)
   return #types > 0
 end
 
--- The server does not always know how much a group has not read.
+-- The server does not always know how much a group has not read, and counts too much after a crash.
 local function has_unread_entries(suffix, group)
-  if group.lag then return tonumber(group.lag) > 0 end
   local last = call('XREVRANGE', P .. suffix, '+', '-', 'COUNT', 1)[1]
   return last ~= nil and sortable(last[1]) > sortable(group['last-delivered-id'])
 end

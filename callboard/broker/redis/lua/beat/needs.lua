@@ -38,10 +38,10 @@ local function needed_from(groups, suffix)
 end
 
 -- How many handled entries there are at least that nobody needs.
-local function spare(length, groups)
+local function spare(suffix, length, groups)
   local unread, pending = 0, 0
   for _, group in ipairs(groups) do
-    if group['last-delivered-id'] ~= LAST then unread = math.max(unread, tonumber(group.lag or 0)) end
+    if group['last-delivered-id'] ~= LAST and group.lag then unread = math.max(unread, unread_of(suffix, group)) end
     pending = pending + tonumber(group.pending)
   end
   return length - unread - pending

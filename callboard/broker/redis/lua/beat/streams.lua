@@ -29,9 +29,23 @@ local function trim(tidy, suffix)
     call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', math.min(length - retain, TRIMMED))
   end
   length = call('XLEN', stream)
-  local most = spare(length, groups) - retain
+  local most = spare(suffix, length, groups) - retain
   if most > 1000 and sweep(tidy, groups, suffix, most) then tidy.more = true end
   return length > retain + 100
+end
+
+-- A server that was not started again since goes on to count right: a stream is looked at now and then.
+local RIGHT_FOR, MOST_RIGHT = 60000, 1000
+local right, right_n = {}, 0
+
+local function mend_counts(suffix)
+  local stream, is_right = P .. suffix, true
+  if (right[stream] or 0) > now() then return end
+  for _, group in ipairs(groups_of(suffix) or {}) do is_right = mend_count(suffix, group) and is_right end
+  if not is_right then return end
+  if right_n >= MOST_RIGHT then right, right_n = {}, 0 end
+  if not right[stream] then right_n = right_n + 1 end
+  right[stream] = now() + RIGHT_FOR
 end
 
 local STREAMS = 50 -- that a beat looks at, besides those that were read from
@@ -40,6 +54,7 @@ local STREAMS = 50 -- that a beat looks at, besides those that were read from
 local function look_at_streams(tidy, types)
   local back = {}
   for _, suffix in ipairs(call('SPOP', P .. 'grown', STREAMS)) do
+    mend_counts(suffix)
     if trim(tidy, suffix) then back[#back + 1] = suffix end
   end
   bulk('SADD', P .. 'grown', back)
@@ -48,6 +63,7 @@ local function look_at_streams(tidy, types)
     if tidy.streams > 0 then
       local streams = some_of('streams:' .. agent_type, 'trim ' .. agent_type, STREAMS)
       for i = 1, #streams do
+        mend_counts(streams[i])
         if not trim(tidy, streams[i]) and tidy.forget > 0 and not tidy.adopted[streams[i]] then
           forget_topic(streams[i], now() - tidy.forget)
         end
@@ -65,6 +81,17 @@ local function trim_unclaimed(suffix, max_unclaimed)
   if not bound then return end
   local too_many = call('XLEN', P .. suffix) - max_unclaimed
   if too_many > 0 then call('XTRIM', P .. suffix, 'MINID', '~', bound, 'LIMIT', too_many) end
+end
+
+-- The group of a type that left: it goes when nothing is pending any more; one that vanished before is made again.
+local function see_off(agent_type, suffix)
+  if end_group(agent_type, suffix) then
+    -- guard: a group that went is not missed
+    stop_leaving(agent_type, suffix)
+  elseif not group_of(agent_type, suffix) then
+    mend_group(agent_type, suffix)
+    call('SREM', P .. 'streams:' .. agent_type, suffix)
+  end
 end
 
 -- Groups whose type ended its subscription go when all that it has in hand is handled: a few of them in each beat.

@@ -10,15 +10,18 @@ end
 
 local limits_of = remembering(new_limits, 100)
 
--- What a group has not acknowledged. The server does not know the lag after some deletions: then as much is counted as
--- matters.
+-- Where nothing is known: no more than that matters.
+local function unread_up_to(suffix, group, most)
+  local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', most + 1)
+  return failure(unread) and 0 or #unread
+end
+
+-- What a group has not acknowledged, as far as it matters. The server may count too many as unread: then it is looked at
+-- closely. A publisher may be allowed to add to a topic and not to read it: what is not known then is not counted.
 local function unhandled(suffix, group, most)
-  local lag = group.lag
-  if not lag then
-    local unread = redis.pcall('XRANGE', P .. suffix, '(' .. group['last-delivered-id'], '+', 'COUNT', most + 1)
-    lag = failure(unread) and 0 or #unread -- a publisher may be allowed to add to a topic and not to read it
-  end
-  return lag + group.pending
+  local lag = tonumber(group.lag or nil)
+  if lag and lag + group.pending < most then return lag + group.pending end
+  return (unread_of(suffix, group) or lag or unread_up_to(suffix, group, most)) + group.pending
 end
 
 local function count_room(suffix, most)

@@ -127,20 +127,3 @@ local function end_group(agent_type, suffix)
   call('XGROUP', 'DESTROY', P .. suffix, agent_type)
   return true
 end
-
-local function start_leaving(agent_type, suffix)
-  local types = leaving(suffix)
-  if not contains(types, agent_type) then types[#types + 1] = agent_type end
-  call('HSET', P .. 'leaving', suffix, table.concat(types, ' '))
-end
-
--- The group of a type that left: it goes when nothing is pending any more; one that vanished before is made again.
-local function see_off(agent_type, suffix)
-  if end_group(agent_type, suffix) then
-    -- guard: a group that went is not missed
-    stop_leaving(agent_type, suffix)
-  elseif not group_of(agent_type, suffix) then
-    mend_group(agent_type, suffix)
-    call('SREM', P .. 'streams:' .. agent_type, suffix)
-  end
-end

@@ -94,6 +94,23 @@ def test_a_url_that_cannot_be_used_is_refused_with_a_reason(url: str, reason: st
     assert caught.value.subject == url
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h:7000/2",
+        "redis://:PASSWORD@h:7000/0",
+        "rediss://ada:PASSWORD@[::1]:7000/1?ssl_ca_certs=%2Fetc%2Fca.pem&ssl_cert_reqs=none",
+        "unix:///run/a%20b/redis.sock?db=3",
+        "unix:///run/redis.sock",
+        "redis+sentinel://ada:PASSWORD@a:26379,b:26380/my%2Fmaster/2?sentinel_username=s&sentinel_password=PASSWORD",
+    ],
+)
+def test_the_url_to_type_reaches_the_same_server(url: str) -> None:
+    assert Endpoint.parse(url).to_type == url
+    secret = Endpoint.parse(url.replace("PASSWORD", "s3cret"))
+    assert secret.to_type == url
+
+
 def test_a_password_is_never_shown() -> None:
     endpoint = Endpoint.parse("redis://me:s3cret@h:7000/2")
     assert endpoint.shown == "redis://h:7000/2"

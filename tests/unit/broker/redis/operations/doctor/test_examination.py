@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator
 
 import pytest
@@ -122,6 +123,11 @@ async def test_what_is_paused(driver: ServerDriver) -> None:
     findings = {finding.what[:14]: finding for finding in await found(driver, "pauses")}
     assert "by ada@laptop" in findings["type counter i"].what
     assert findings["topic visits i"].do.endswith(f"--namespace {driver.settings.namespace} --topic visits")
+    await driver.run("control", "pause", "key", "counter/x; touch PWNED #", "")
+    offered = [one.do for one in await found(driver, "pauses") if "PWNED" in one.what]
+    assert [shlex.split(line)[-1] for line in offered] == ["counter/x; touch PWNED #"], (
+        "it is one word of a shell"
+    )
     assert await found(driver, "consistency") == [Finding(level=Level.OK, what=AGREE, check="consistency")]
 
 
