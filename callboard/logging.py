@@ -1,8 +1,8 @@
 """Records of calls for logs, with the names and fields of `autogen_core.logging`.
 
-They are logged under `EVENT_LOGGER_NAME`, at DEBUG, because what is said stands in them; AutoGen logs them at INFO. The text
-of each is JSON. Model clients log LLMCallEvent, LLMStreamStartEvent and LLMStreamEndEvent, tools ToolCallEvent, and a
-runtime the others, if the logger is at DEBUG when it opens.
+The records are logged under `EVENT_LOGGER_NAME`, at DEBUG, because what is said stands in them; AutoGen logs them at
+INFO. The text of each is JSON. Model clients log LLMCallEvent, LLMStreamStartEvent and LLMStreamEndEvent, tools
+ToolCallEvent, and a runtime the others, if the logger is at DEBUG when it opens.
 """
 
 from __future__ import annotations

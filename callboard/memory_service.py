@@ -53,6 +53,9 @@ __all__ = ["MemoryServiceClient", "memory_service"]
 
 DEFAULT_TYPE = "memory"
 
+QUERIES = ".queries"
+"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
+
 
 class MemoryServiceClient(MemoryStore):
     """A memory that a memory service keeps, reached over the bus; see `memory_service`.
@@ -236,11 +239,16 @@ def _named(content: MemoryContent, id: str) -> MemoryContent:
     return content.model_copy(update={"metadata": {**(content.metadata or {}), "id": id}})
 
 
+# Changes, gathered by a handler
+
 T = TypeVar("T")
 
 MOST_CONTENTS: Final = 256  # in one message
 # In one message, so that it stays below a payload's limit whatever the characters are.
 MOST_CHARACTERS: Final = 100_000
+
+TOPIC = "memory"
+"""The topic of changes, behind the service's type: `<type>:memory`."""
 
 
 class HandlerChanges:
@@ -337,11 +345,7 @@ def _grouped(items: Iterable[T], contents_of: Callable[[T], list[MemoryContent]]
     return groups
 
 
-TOPIC = "memory"
-"""The topic of changes, behind the service's type: `<type>:memory`."""
-
-QUERIES = ".queries"
-"""Behind the service's type, the type of the agents that look things up while the service works off changes."""
+# Messages
 
 
 class _MemoryMessage(BaseModel):
@@ -447,6 +451,8 @@ def register_memory_errors() -> None:
         )
     )
 
+
+# The service
 
 DEFAULT_PATH = Path(".callboard/memory")
 MOST_AT_ONCE = 32  # memories that one process changes at once

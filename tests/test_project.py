@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import stat
@@ -52,6 +53,20 @@ def test_every_folder_with_modules_is_a_package() -> None:
     """A folder without __init__.py would be importable from a checkout and missing in strict tools."""
     folders = {path.parent for path in (ROOT / "callboard").rglob("*.py")}
     assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+WITHOUT_SUBJECT = re.compile(r"(It|Its|They|Their|Them|Each|Both|That|These|Those|This one|With them)\b")
+
+
+def test_no_paragraph_on_top_of_a_module_begins_with_a_pronoun() -> None:
+    """Who opens a file reads each paragraph alone; when files are joined, a pronoun comes to stand for something else."""
+    found = [
+        f"{path.relative_to(ROOT)}: {paragraph[:60]}"
+        for path in sorted((ROOT / "callboard").rglob("*.py"))
+        for paragraph in (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[1:]
+        if WITHOUT_SUBJECT.match(paragraph)
+    ]
+    assert found == []
 
 
 def test_the_command_is_there() -> None:

@@ -16,6 +16,8 @@ from callboard.groupchat.replies import GroupPart
 
 from .conditions import AvailableCondition, ContextCondition, ExpressionError, Knowing, LLMCondition
 
+log = logging.getLogger(__name__)
+
 KIND = "kind"
 
 
@@ -310,8 +312,6 @@ def _checked(conditions: Sequence[Any], kind: type[T]) -> Sequence[T]:
             )
     return conditions
 
-
-log = logging.getLogger(__name__)
 
 NEXT_TARGET: Final = "next_target"
 """Where a message has the target that is next, as plain data."""

@@ -369,6 +369,9 @@ class RetryDecision(BaseModel):
     retry: bool
 
 
+REFUSED: Final = "Code execution was not approved. Reason: {reason}"
+
+
 class CodeRunner:
     """Runs code blocks after an approval.
 
@@ -579,7 +582,6 @@ class WritingTurn:
 
 
 DIGITS: Final = 32  # of the code's hash
-REFUSED: Final = "Code execution was not approved. Reason: {reason}"
 SILENT: Final = "The code ran and wrote nothing; its exit code was {code}. Where output is expected, it has to be printed."
 FAILED: Final = "The code ended with the exit code {code}, which means an error. It wrote:\n{output}"
 

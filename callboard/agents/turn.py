@@ -53,6 +53,7 @@ from .tool_calls import Bench, Calls, as_run, as_sent
 
 Happening: TypeAlias = AsyncGenerator[Said | Response, None]
 Step: TypeAlias = Callable[[], Happening]
+SOURCE: Final = "guardrail"
 
 
 class AssistantTurn:
@@ -444,9 +445,6 @@ def summary_of(
     return ToolCallSummaryMessage(
         content=content, source=source, tool_calls=list(calls), results=list(results)
     )
-
-
-SOURCE: Final = "guardrail"
 
 
 def refused_result(call: FunctionCall, refused: Refused) -> FunctionExecutionResult:

@@ -64,6 +64,20 @@ def message(
     return mark
 
 
+# The classes of an application
+
+SIMPLE: Final[Mapping[type, str]] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    bytes: "bytes",
+    list: "list",
+    dict: "dict",
+    type(None): "none",
+}
+
+
 class MessageRegistry:
     """Message classes of one application. Simple values (str, int, list, ...) are always known."""
 
@@ -231,16 +245,8 @@ def _is_same(first: type[Any], second: type[Any]) -> bool:
     return first is second or _full(first) == _full(second)
 
 
-SIMPLE: Final[Mapping[type, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    bytes: "bytes",
-    list: "list",
-    dict: "dict",
-    type(None): "none",
-}
+# One class: its values as bytes, and back
+
 OWN: Final = "__callboard_plain__"
 CAN_FAIL: Final = (
     TypeError,
@@ -499,6 +505,8 @@ def _sentence(error: pydantic_core.ValidationError) -> str:
     more = error.error_count() - len(parts)
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
+
+# Plain data as msgpack
 
 # msgpack has no types; without an autoreset Packer of its own it always returns bytes.
 packb: Final = cast("Callable[..., bytes]", msgpack.packb)

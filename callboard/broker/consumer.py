@@ -58,6 +58,9 @@ A turn costs the server as much as several small handlers cost the worker: one t
 deliveries, the server had better work at the same time.
 """
 
+REFUSED = (ServerUnavailableError, CommandError, OverloadedError)
+"""The errors after which a call is repeated. The first of them includes a broken connection."""
+
 
 class Consumer:
     """One worker for some agent types.
@@ -473,9 +476,6 @@ def _forget_cancellations(task: asyncio.Task[None]) -> None:
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before the server is asked again what it refused: no handler notices the first, and a server that loads its
 data or fails over is not kept from it by its workers' questions."""
-
-REFUSED = (ServerUnavailableError, CommandError, OverloadedError)
-"""The errors after which a call is repeated. The first of them includes a broken connection."""
 
 
 class Recovery:

@@ -4,8 +4,9 @@ An entry has up to seven fields: id, type, key, from, at, head, body. The first 
 redis-cli. `head` holds what is not the default, as msgpack with short names. What is empty is mostly left out, and so is
 `at` where the entry's own id begins with it.
 
-The pointer is JSON, so that a person who looks at the stream sees what is there: `{"claim":"blob:8x2k1","bytes":104857600}`.
-Hohpe and Woolf, Enterprise Integration Patterns, call this a claim check.
+A body that is too large for an entry lies beside the stream, and the entry's body is a pointer to it. The pointer is
+JSON, so that a person who looks at the stream sees what is there: `{"claim":"blob:8x2k1","bytes":104857600}`. Hohpe and
+Woolf, Enterprise Integration Patterns, call this a claim check.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
-from operator import ne
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from msgpack import Packer
@@ -30,7 +29,7 @@ from .errors import (
     waited_in,
 )
 from .ids import MOST_NAME
-from .limits import DEFAULT, HEAD_FIELDS, Limits, unpack
+from .limits import DEFAULT, Limits, unpack
 
 if TYPE_CHECKING:
     from .settings import BrokerSettings
@@ -167,7 +166,10 @@ def check_names(id: str, type: str, key: str, sender: str | None) -> None:
             raise too_long(what, size, most)
 
 
-# The three below make an envelope that is about to be sent. They hand the tuple over whole: Envelope's own constructor
+# To be sent
+
+# The three below make an envelope that is about to be sent. A new field of Envelope goes into each of them, into `head_of`
+# and into HEAD_FIELDS. They hand the tuple over whole: Envelope's own constructor
 # takes twice as long, with names for its fields three times, and one is made for every message.
 
 
@@ -197,8 +199,6 @@ def event(
         id, type, key, sender, 0, body,
         "event", None, None, False, cause, (), None, expires_in, cancellable, version, False, claimed, None, run, if_buried,
     ))
-
-
 
     # fmt: on
 
@@ -233,8 +233,6 @@ def request(
         False,
     ))
 
-
-
     # fmt: on
 
 
@@ -245,8 +243,6 @@ def reply(id: str, type: str, sender: str, body: bytes, version: int, claimed: b
         id, type, "", sender, 0, body,
         "reply", None, None, False, None, (), None, None, False, version, False, claimed, None, None, False,
     ))
-
-
 
     # fmt: on
 
@@ -420,6 +416,85 @@ def _around_deadline(start: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | 
     return (values[:DEADLINE_AT], values[DEADLINE_AT + 1 :]) if values[DEADLINE_AT] == 0 else None
 
 
+# The fields of a head
+
+KINDS: Final = frozenset({"event", "request", "reply"})
+
+
+def _kind(value: Any, name: str) -> str:
+    if type(value) is not str or value not in KINDS:
+        raise _wrong(name, f"one of {', '.join(sorted(KINDS))}")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if type(value) is not str:
+        raise _wrong(name, "text")
+    return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    if type(value) is not list or not all(type(item) is str for item in value):
+        raise _wrong(name, "a list of texts")
+    return tuple(value)
+
+
+def _time(value: Any, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise _wrong(name, "a number of milliseconds")
+    return value
+
+
+def _version(value: Any, name: str) -> int:
+    if type(value) is not int or value < 1:
+        raise _wrong(name, "a whole number, at least 1")
+    return value
+
+
+def _flag(value: Any, name: str) -> bool:
+    if type(value) is not bool:
+        raise _wrong(name, "true or false")
+    return value
+
+
+def _routes(value: Any, name: str) -> dict[str, tuple[str, str]]:
+    if type(value) is not dict:
+        raise _wrong(name, "a map of pairs of texts")
+    made = {agent: _texts(pair, name) for agent, pair in value.items()}
+    if any(len(pair) != 2 for pair in made.values()):
+        raise _wrong(name, "a map of pairs of texts")
+    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
+
+
+def _wrong(name: str, wanted: str) -> DecodeError:
+    return DecodeError(f"the field `{name}` of the head has to be {wanted}")
+
+
+HEAD_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
+    "kind": ("k", _kind),
+    "topic": ("t", _text),
+    "reply_to": ("r", _text),
+    "recorded": ("j", _flag),
+    "cause": ("c", _text),
+    "chain": ("h", _texts),
+    "deadline": ("d", _time),
+    "expires_in": ("l", _time),
+    "cancellable": ("q", _flag),
+    "version": ("v", _version),
+    "error": ("e", _flag),
+    "claimed": ("b", _flag),
+    "routes": ("w", _routes),
+    "run": ("u", _text),
+    "if_buried": ("f", _flag),
+}
+
+# Short name -> its place behind the six fields that every envelope has, and what checks the value.
+READERS: Final = {
+    HEAD_FIELDS[name][0]: (place, HEAD_FIELDS[name][1])
+    for place, name in enumerate(Envelope._fields[FIRST_OF_HEAD:])
+}
+
+
 def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
     fields = unpack(head, limits)
     if not isinstance(fields, dict):
@@ -433,11 +508,7 @@ def _read_fields(head: bytes, limits: Limits) -> tuple[Any, ...]:
     return tuple(values)
 
 
-# Short name -> its place behind the six fields that every envelope has, and what checks the value.
-READERS: Final = {
-    HEAD_FIELDS[name][0]: (place, HEAD_FIELDS[name][1])
-    for place, name in enumerate(Envelope._fields[FIRST_OF_HEAD:])
-}
+# As a delivery
 
 EntryValues = Sequence[bytes]
 """A delivery as the server gives it: agent type, stream, entry id, tries, and the seven values of its entry."""
@@ -656,6 +727,8 @@ def _salvaged(fields: Sequence[bytes], limits: Limits) -> Envelope:
         return Envelope(name.decode(errors="replace"), shown, raw_key.decode(errors="replace"), None, 0, body)
 
 
+# As a pointer to bytes beside the stream
+
 POINTER: Final = re.compile(rb'\{"claim":"(blob:[^"\s]{1,200})","bytes":(\d{1,12})\}\Z')
 PLAIN_ID: Final = re.compile(r"[\w.-]{1,100}\Z", re.ASCII)
 
@@ -715,19 +788,3 @@ def reply_claim(request_id: str, body: bytes) -> Claim:
     if not PLAIN_ID.match(request_id):
         request_id = hashlib.blake2b(request_id.encode(errors="surrogatepass"), digest_size=12).hexdigest()
     return Claim(f"blob:{request_id}:reply", body)
-
-
-RUN_VALUES: Final = 4  # values that a run says at once; they are worth it for as many messages
-LOOKED_AT: Final = (
-    20  # messages of a call, its first ones: to look at all takes time where all are of one stream
-)
-
-
-def are_apart(streams: Sequence[str] | Sequence[bytes]) -> bool:
-    """Whether it takes fewer values that each message names its stream than that runs of one stream do.
-
-    Args:
-        streams: of the messages, in order.
-    """
-    changes: int = sum(map(ne, streams, islice(streams, 1, None)))
-    return RUN_VALUES * changes > len(streams)

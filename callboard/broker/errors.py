@@ -24,7 +24,7 @@ CallboardError
     ├── SubscriptionError (ValueError, LookupError) a subscription exists already, or does not exist
     └── RemoteError                             a handler elsewhere failed with an error of a class unknown here
 
-While a message waits for one to end, the reason that is kept with its attempts (`tries:<type>`) is
+While a message waits for an outage to end, the reason that is kept with its attempts (`tries:<type>`) is
 `outage <ms waited so far> <error>`.
 """
 
@@ -64,6 +64,13 @@ def bad_url(url: str, reason: str) -> SettingsError:
     return SettingsError(f"the server URL {url!r} can't be used: {reason}", url)
 
 
+NOT_VALID: Final = "{given!r} is not a valid {what}: it has to be made of {rule}"
+TOO_LONG: Final = (
+    "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "
+    "use a shorter one, such as a hash of it, and put the text into the message"
+)
+
+
 class InvalidIdError(BrokerError, ValueError):
     """An agent type, agent id or topic is not valid, or longer than a worker would take.
 
@@ -87,13 +94,6 @@ class InvalidIdError(BrokerError, ValueError):
     @property
     def sentence(self) -> str:
         return (TOO_LONG if self.size else NOT_VALID).format_map(vars(self))
-
-
-NOT_VALID: Final = "{given!r} is not a valid {what}: it has to be made of {rule}"
-TOO_LONG: Final = (
-    "the {what} of the message has {size:,} bytes, the limit is {limit:,}: "
-    "use a shorter one, such as a hash of it, and put the text into the message"
-)
 
 
 def too_long(what: str, size: int, limit: int) -> InvalidIdError:
@@ -148,6 +148,13 @@ class ServerNotFoundError(BrokerError):
     )
 
 
+UNDECLARED: Final = (
+    "this user of the server may not load functions and declare agent types and subscriptions, and something here "
+    "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
+    "user with the rules that `{rules}` prints. The server says: {reason}"
+)
+
+
 class CommandError(BrokerError):
     """The server refused a command; the text is the server's.
 
@@ -169,13 +176,6 @@ class CommandError(BrokerError):
 
         rules = shell_line("callboard", "acl", "worker", "--namespace", self.undeclared_in)
         return UNDECLARED.format(rules=rules, reason=self.reason)
-
-
-UNDECLARED: Final = (
-    "this user of the server may not load functions and declare agent types and subscriptions, and something here "
-    "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
-    "user with the rules that `{rules}` prints. The server says: {reason}"
-)
 
 
 def is_refused_right(text: str) -> bool:
@@ -206,6 +206,13 @@ def layout_error(text: str, namespace: str) -> LayoutError | None:
     return LayoutError(namespace, int(found) if found.isdecimal() else repr(found), int(known))
 
 
+WHERE_FULL: Final = "the message was not sent: add workers, or try again later"
+WHERE_MEMORY_IS_FULL: Final = (
+    "try again when workers have made room, or give it more memory: `callboard server cli CONFIG SET maxmemory BYTES`, "
+    "with --url URL where it is not the embedded server"
+)
+
+
 class OverloadedError(BrokerError):
     """The server takes no more messages for now. A handler that gets it is tried again later, as after any outage.
 
@@ -231,13 +238,6 @@ class OverloadedError(BrokerError):
     @property
     def advice(self) -> str:
         return WHERE_FULL if self.stream else WHERE_MEMORY_IS_FULL
-
-
-WHERE_FULL: Final = "the message was not sent: add workers, or try again later"
-WHERE_MEMORY_IS_FULL: Final = (
-    "try again when workers have made room, or give it more memory: `callboard server cli CONFIG SET maxmemory BYTES`, "
-    "with --url URL where it is not the embedded server"
-)
 
 
 class NotReplicatedError(BrokerError):
@@ -322,6 +322,15 @@ class EncodeError(BrokerError, TypeError):
     reason: str
 
 
+LARGEST_PAYLOAD: Final = (
+    "is {limit:,}: send less, or send it with claim_check=True, which keeps it beside the stream "
+    "(for all messages: CALLBOARD_CLAIM_CHECK=1), or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
+)
+LARGEST_CLAIM: Final = (
+    "for claim checks is {limit:,}: send a reference to it, or raise max_claim (CALLBOARD_MAX_CLAIM)"
+)
+
+
 class PayloadTooLargeError(BrokerError, ValueError):
     """A message is larger than the limit: `max_payload`, or `max_claim` for those that are kept beside their stream."""
 
@@ -335,15 +344,6 @@ class PayloadTooLargeError(BrokerError, ValueError):
     @property
     def sentence(self) -> str:
         return (LARGEST_CLAIM if self.is_claim else LARGEST_PAYLOAD).format_map(vars(self))
-
-
-LARGEST_PAYLOAD: Final = (
-    "is {limit:,}: send less, or send it with claim_check=True, which keeps it beside the stream "
-    "(for all messages: CALLBOARD_CLAIM_CHECK=1), or raise max_payload (CALLBOARD_MAX_PAYLOAD)"
-)
-LARGEST_CLAIM: Final = (
-    "for claim checks is {limit:,}: send a reference to it, or raise max_claim (CALLBOARD_MAX_CLAIM)"
-)
 
 
 class UndeliverableError(BrokerError, LookupError):

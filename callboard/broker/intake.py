@@ -27,6 +27,8 @@ from .errors import BrokerError
 from .mailbox import ConsumedType, Lane, Mailbox, Mailboxes, Places, Pull, Turn
 from .settings import BrokerSettings
 
+logger = logging.getLogger("callboard.broker")
+
 AHEAD = 0.05
 """Seconds of work that a worker may hold beyond what runs.
 
@@ -137,6 +139,10 @@ class Suspects:
             self._timer = None
         self.keep_room = self.patience_is_over = False
         self.beside.clear()
+
+
+PORTION = 16
+"""Deliveries of one agent that a worker is given at once of what is parked. `take.lua` says the same (HANDED_OVER)."""
 
 
 class Intake:
@@ -385,9 +391,6 @@ class Intake:
         return self._bell.end()
 
 
-logger = logging.getLogger("callboard.broker")
-
-
 class Brought(NamedTuple):
     """The catch of the bell: a turn that waited there was carried out, or may have been.
 
@@ -610,9 +613,6 @@ class Pace:
         late = monotonic() - self._due
         return late > LATE and unbegun * late > MOST_UNBEGUN * self.ended
 
-
-PORTION = 16
-"""Deliveries of one agent that a worker is given at once of what is parked. `take.lua` says the same (HANDED_OVER)."""
 
 LOOK_AT_QUEUES_EVERY = 0.4
 """Seconds between two looks while something is held.

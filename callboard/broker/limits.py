@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, lru_cache
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
@@ -65,6 +65,9 @@ class Limits(NamedTuple):
 
 
 DEFAULT: Final = Limits()
+
+
+# msgpack
 
 
 def unpack(body: bytes, limits: Limits = DEFAULT, *, is_nested: bool = False) -> Any:
@@ -164,6 +167,12 @@ def _packer() -> Callable[[Any], bytes]:
     return pack
 
 
+# Where a NaN or infinity may be; a string may hold the same bytes. Two patterns, because one byte in front of a
+# pattern is found by memchr and a choice of two is not.
+ODD_DOUBLE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+ODD_SINGLE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]")
+
+
 def _may_be_odd(body: bytes, notable: bytes) -> bool:
     """Whether some byte could stand for bytes, or for a number that is not finite."""
     others = notable.translate(None, CONTAINERS)
@@ -209,6 +218,8 @@ def _refuse_extension(code: int, data: bytes) -> NoReturn:
     raise DecodeError(f"extension types are not accepted (type {code})")
 
 
+# A walk through a large body
+
 # What follows the first byte: how many bytes in all for a value of fixed size; 0 for the others.
 FIXED: Final = tuple(
     1
@@ -225,11 +236,6 @@ SIZED: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC4: 1, 0xC5: 2, 0xC6: 4}
 FLOAT_HEADERS: Final = {0xCA: (5, ">f"), 0xCB: (9, ">d")}
 # Long lists of numbers are what large bodies are made of: a run of them is passed in one step.
 RUN: Final = re.compile(rb"(?s:[\x00-\x7f\xe0-\xff]+|(?:\xcb(?![\x7f\xff][\xf0-\xff]).{8})+)")
-
-# Where a NaN or infinity may be; a string may hold the same bytes. Two patterns, because one byte in front of a
-# pattern is found by memchr and a choice of two is not.
-ODD_DOUBLE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-ODD_SINGLE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]")
 
 
 class Walk:
@@ -350,6 +356,8 @@ def walk(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> Non
     Walk(body, max_depth, max_elements, allow_nan).run()
 
 
+# JSON
+
 STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
@@ -397,74 +405,3 @@ def _check_json_scalar(item: Any, allow_nan: bool) -> None:
         raise DecodeError("a whole number does not fit into 64 bits")
     if type(item) is float and not allow_nan and not isfinite(item):
         raise DecodeError(f"{item} is not accepted as a number")
-
-
-KINDS: Final = frozenset({"event", "request", "reply"})
-
-
-def _kind(value: Any, name: str) -> str:
-    if type(value) is not str or value not in KINDS:
-        raise _wrong(name, f"one of {', '.join(sorted(KINDS))}")
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    if type(value) is not str:
-        raise _wrong(name, "text")
-    return value
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if type(value) is not list or not all(type(item) is str for item in value):
-        raise _wrong(name, "a list of texts")
-    return tuple(value)
-
-
-def _time(value: Any, name: str) -> int:
-    if type(value) is not int or value < 0:
-        raise _wrong(name, "a number of milliseconds")
-    return value
-
-
-def _version(value: Any, name: str) -> int:
-    if type(value) is not int or value < 1:
-        raise _wrong(name, "a whole number, at least 1")
-    return value
-
-
-def _flag(value: Any, name: str) -> bool:
-    if type(value) is not bool:
-        raise _wrong(name, "true or false")
-    return value
-
-
-def _routes(value: Any, name: str) -> dict[str, tuple[str, str]]:
-    if type(value) is not dict:
-        raise _wrong(name, "a map of pairs of texts")
-    made = {agent: _texts(pair, name) for agent, pair in value.items()}
-    if any(len(pair) != 2 for pair in made.values()):
-        raise _wrong(name, "a map of pairs of texts")
-    return {agent: (pair[0], pair[1]) for agent, pair in made.items()}
-
-
-def _wrong(name: str, wanted: str) -> DecodeError:
-    return DecodeError(f"the field `{name}` of the head has to be {wanted}")
-
-
-HEAD_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
-    "kind": ("k", _kind),
-    "topic": ("t", _text),
-    "reply_to": ("r", _text),
-    "recorded": ("j", _flag),
-    "cause": ("c", _text),
-    "chain": ("h", _texts),
-    "deadline": ("d", _time),
-    "expires_in": ("l", _time),
-    "cancellable": ("q", _flag),
-    "version": ("v", _version),
-    "error": ("e", _flag),
-    "claimed": ("b", _flag),
-    "routes": ("w", _routes),
-    "run": ("u", _text),
-    "if_buried": ("f", _flag),
-}

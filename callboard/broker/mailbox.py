@@ -1,7 +1,7 @@
 """Mailboxes: deliveries that a worker holds, the places for handlers, and the portion that a turn carries.
 
-The consumer knows neither Redis nor agents: a lane of `broker.redis.client` and a host of `callboard.runtime` fit these
-protocols, and so do those of the tests.
+The consumer knows neither Redis nor agents, only two protocols: `Lane`, which a lane of `broker.redis.client` fits, and
+`DeliveryHandler`, which the host of `callboard.runtime` fits. Those of the tests fit them, too.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Also here: `Backoff`, the pauses of this package's own attempts to reach a server.
 
-Given as `App(retry=RetryPolicy(...))` for all agent types of an app, as `@app.agent(..., retry=...)` for one of them, or
-as `RedisAgentRuntime(retry=...)`; else made of the settings `max_attempts`, `retry_base` and `retry_cap`. Another rule is a
-subclass with a `decide` of its own. An error of a handler may ask for a pause with an attribute `retry_after` (seconds, at
-most an hour), say with `permanent = True` that another attempt is useless, or with `is_outage = True` that something which
-the handler needs can't be reached: that uses up no attempt, see `decide_outage`.
+A policy is given as `App(retry=RetryPolicy(...))` for all agent types of an app, as `@app.agent(..., retry=...)` for one
+of them, or as `RedisAgentRuntime(retry=...)`; else made of the settings `max_attempts`, `retry_base` and `retry_cap`.
+Another rule is a subclass with a `decide` of its own. An error of a handler may ask for a pause with an attribute
+`retry_after` (seconds, at most an hour), say with `permanent = True` that another attempt is useless, or with
+`is_outage = True` that something which the handler needs can't be reached: that uses up no attempt, see `decide_outage`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every setting, once, with its type, default, unit and meaning; and the only place that reads the environment.
 
-docs/settings.md is generated from it.
+docs/settings.md is generated from this file.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ CountOrZero = Annotated[int, Field(ge=0)]
 Bytes = Annotated[int, BeforeValidator(_bytes_of), Field(gt=0), Unit("bytes")]
 BytesOrZero = Annotated[int, BeforeValidator(_bytes_of), Field(ge=0), Unit("bytes")]
 
+# What is wrong with a setting, in words
+
+T = TypeVar("T")
+
 
 def explained(settings: type[T]) -> type[T]:
     """Makes the constructor of settings raise a SettingsError with one sentence instead of a ValidationError."""
@@ -104,6 +108,22 @@ def did_you_mean(text: str, known: list[str], begin: str = ": d", prefix: str = 
 
     close = difflib.get_close_matches(text, known, 1)
     return f"{begin}id you mean {prefix + close[0]!r}?" if close else ""
+
+
+RULES: Final = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "string_type": "text",
+    "string_too_short": "text",
+    "bool_type": "True or False",
+    "bool_parsing": "1 or 0",
+}
+COMPARISONS: Final = {"greater_than": "more than {gt:g}", "greater_than_equal": "at least {ge:g}"}
 
 
 def _rule(kind: str, context: Mapping[str, Any], given: object) -> str:
@@ -305,6 +325,9 @@ def variable(setting: str, environ: Mapping[str, str] | None = None) -> str | No
     return text or (source.get("REDIS_URL") if setting == "url" else None) or None
 
 
+_warned: set[str] = set()
+
+
 def warn_of_unknown(environ: Mapping[str, str] | None = None) -> None:
     """Logs a warning for every variable that looks like a setting and is none, each once in a process."""
     known = [spec.name.upper() for spec in fields(BrokerSettings)]
@@ -343,22 +366,5 @@ def described_fields(settings: type[Any]) -> list[SettingDescription]:
     return described
 
 
-_warned: set[str] = set()
 _ADAPTER: Final = TypeAdapter(BrokerSettings)
 DEFAULTS: Final = BrokerSettings()
-
-T = TypeVar("T")
-RULES: Final = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a number",
-    "string_type": "text",
-    "string_too_short": "text",
-    "bool_type": "True or False",
-    "bool_parsing": "1 or 0",
-}
-COMPARISONS: Final = {"greater_than": "more than {gt:g}", "greater_than_equal": "at least {ge:g}"}

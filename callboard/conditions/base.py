@@ -155,6 +155,7 @@ class AndTerminationCondition(TerminationCondition, Component[AndTerminationCond
     """
 
     component_config_schema = AndTerminationConditionConfig
+    # Where AutoGen has it: dumps name the class there, and stay readable when this file moves.
     component_provider_override = "callboard.base.AndTerminationCondition"
 
     def __init__(self, *conditions: TerminationCondition) -> None:

@@ -38,6 +38,9 @@ from .context import MessageContext
 from .protocol import response_of
 
 logger = logging.getLogger("callboard.actors")
+Kind = Literal["event", "rpc", "message"]
+Match: TypeAlias = Callable[[Any, MessageContext], bool]
+HandlerFunction: TypeAlias = Callable[[Any, Any, MessageContext], Coroutine[Any, Any, Any]]
 
 
 class Handler:
@@ -279,13 +282,16 @@ def _discover(agent_class: type[Any]) -> tuple[Handler, ...]:
     return tuple(handler for handler in found.values() if handler is not None)
 
 
+ANY = object
+"""Stands for every message class: what `Any` is read as."""
+
+
 def _named(classes: Any) -> tuple[type[Any], ...]:
     return tuple(dict.fromkeys(cls for cls in classes if cls not in (ANY, type(None))))
 
 
-Kind = Literal["event", "rpc", "message"]
-Match: TypeAlias = Callable[[Any, MessageContext], bool]
-HandlerFunction: TypeAlias = Callable[[Any, Any, MessageContext], Coroutine[Any, Any, Any]]
+# The decorators
+
 EventFunction: TypeAlias = Callable[[Any, Any, MessageContext], Coroutine[Any, Any, None]]
 
 HandlerT = TypeVar("HandlerT", bound=HandlerFunction)
@@ -416,8 +422,7 @@ def _declare(kind: Kind, function: HandlerT, strict: bool, match: Match | None, 
     return cast("HandlerT", checked)
 
 
-ANY = object
-"""Stands for every message class: what `Any` is read as."""
+# What annotations say
 
 
 class HandlerTypes(NamedTuple):
@@ -425,6 +430,11 @@ class HandlerTypes(NamedTuple):
 
     accepts: tuple[type[Any], ...]
     returns: tuple[type[Any], ...]
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PARAMETERS = 3
+_ADVICE = "Use a class, a union of classes, None or Any; wrap a collection of models in a model."
 
 
 class HandlerSignature:
@@ -546,11 +556,6 @@ class HandlerSignature:
         return DeclarationError(self.name, reason)
 
 
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_PARAMETERS = 3
-_ADVICE = "Use a class, a union of classes, None or Any; wrap a collection of models in a model."
-
-
 def names_of(classes: tuple[type[Any], ...]) -> str:
     """Classes as an annotation would name them."""
     return " | ".join(
@@ -593,6 +598,9 @@ def _plain_class(annotation: Any) -> tuple[type[Any], ...] | None:
     return None
 
 
+_COLLECTIONS = (list, dict, tuple, set, frozenset)
+
+
 def _generic_class(origin: Any, arguments: tuple[Any, ...]) -> tuple[type[Any], ...] | None:
     """`list[str]` is routed as `list`; `list[Model]` is refused: its elements would arrive as plain dicts."""
     if not isinstance(origin, type) or inspect.isabstract(origin):
@@ -600,9 +608,6 @@ def _generic_class(origin: Any, arguments: tuple[Any, ...]) -> tuple[type[Any], 
     if origin in _COLLECTIONS and not all(map(_is_plain, arguments)):
         return None
     return (origin,)
-
-
-_COLLECTIONS = (list, dict, tuple, set, frozenset)
 
 
 def _is_plain(annotation: Any) -> bool:

@@ -1,6 +1,6 @@
 """Intervention handlers: code that sees every message on its way and may change or drop it.
 
-Several of them form a chain: each sees what the one before it returned.
+Several intervention handlers form a chain: each sees what the one before it returned.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ NO_DEFAULT: Final = UNSET
 
 DIGITS: Final = 16  # of a digest that names a question: 64 bits, for those of one handler
 MOST: Final = 1_000_000  # bytes of what is shown with a question
+BLANK: Final = "a question has a text, a name that is not empty, and a timeout above 0"
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,11 +165,6 @@ class Question:
             raise InputValueError(input_id, f"{error.errors()[0]['msg']}") from None
 
 
-BLANK: Final = "a question has a text, a name that is not empty, and a timeout above 0"
-
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
-
-
 def _json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
         # Without warnings: what is of another class is refused when it is read again.
@@ -193,6 +190,8 @@ def _arguments(question: Question) -> dict[str, Any]:
     given = {one.name: getattr(question, one.name) for one in fields(question) if one.name != "text"}
     return given | {"name": question.name or None}
 
+
+# Asking
 
 OnInput: TypeAlias = Callable[[Question], Any]
 """Asks a person: a function of the question, async or not (then it runs in a thread, and may block). It returns the answer:
@@ -399,6 +398,8 @@ def as_json(value: Any) -> str:
     except (PydanticSerializationError, ValueError) as error:
         raise InputValueError("", f"it can't be written as JSON: {error}") from None
 
+
+# Checking an answer
 
 Schema: TypeAlias = Mapping[str, Any]
 

@@ -1,9 +1,9 @@
 """The two halves of the programming model as protocols, an agent and its runtime, and the options of sending.
 
-They name each other, so they stand in one module; all that agents are written with depends on this one.
+The two protocols name each other, so they stand in one module; all that agents are written with depends on this one.
 
-The public methods take these as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so that a type checker
-knows every one of them, and none of the methods between an agent and the sender repeats them.
+The public methods take the options of sending as keyword arguments (`**options: Unpack[PublishOptions]`, PEP 692), so
+that a type checker knows every one of them, and none of the methods between an agent and the sender repeats them.
 """
 
 from __future__ import annotations
@@ -469,6 +469,12 @@ class TellOptions(ReminderOptions, total=False):
     unique: bool
 
 
+OF_EVENTS: Final = PublishOptions.__optional_keys__
+OF_REMINDERS: Final = ReminderOptions.__optional_keys__
+OF_TELLS: Final = TellOptions.__optional_keys__
+OF_REQUESTS: Final = RequestOptions.__optional_keys__
+
+
 class SendOptions(NamedTuple):
     """How one message is sent: the keys of the options above, and the id that its sender chose.
 
@@ -556,10 +562,6 @@ class SendOptions(NamedTuple):
 
 
 USUAL: Final = SendOptions()
-OF_EVENTS: Final = PublishOptions.__optional_keys__
-OF_REMINDERS: Final = ReminderOptions.__optional_keys__
-OF_TELLS: Final = TellOptions.__optional_keys__
-OF_REQUESTS: Final = RequestOptions.__optional_keys__
 LATER: Final = (
     "A request is sent at once. For later there are `publish_message`, `tell` and an agent's own `remind`."
 )

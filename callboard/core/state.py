@@ -1,8 +1,8 @@
 """The persistent state of an agent: a nested `class State(BaseModel)`, and the logs in it that grow.
 
-It is loaded when the agent wakes up, and stored together with everything else that handling a message did.
+The state is loaded when the agent wakes up, and stored together with everything else that handling a message did.
 
-The state is stored as JSON, so that a person can read it with redis-cli. Its logs lie apart, see `Log`: an agent has one
+What is stored is JSON, so that a person can read it with redis-cli. Its logs lie apart, see `Log`: an agent has one
 object for each of them, which stays the same whatever is loaded, so that others may keep hold of it.
 """
 

@@ -8,7 +8,7 @@ ActorError
     └── UnknownHandoffError         there is no handoff of this name (KeyError, ValueError)
 ```
 
-When a model creates a handoff, it reads their texts as the result of its call.
+When a model creates a handoff, it reads the texts of these errors as the result of its call.
 """
 
 from __future__ import annotations

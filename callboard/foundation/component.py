@@ -10,7 +10,7 @@ CallboardError
     └── NotDumpableError             an object can't be written down (TypeError, NotImplementedError)
 ```
 
-None of them shows the values of a config, which may be secret.
+None of these errors shows the values of a config, which may be secret.
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
 TERMINATE: Final = "TERMINATE"
+Answered: TypeAlias = tuple[bool, Reply]
+Opening: TypeAlias = str | Message | Callable[..., Any] | None
+Summary: TypeAlias = str | Callable[..., Any] | None
 
 
 class ConversableAgent(BaseChatAgent):
@@ -585,7 +588,6 @@ def _listed(functions: Callable[..., Any] | Sequence[Callable[..., Any]]) -> lis
 
 # Answers by a person, functions or a model, in this order. As reply functions they can be excluded by name.
 
-Answered: TypeAlias = tuple[bool, Reply]
 
 EXIT: Final = "exit"
 ALWAYS: Final = "Replying as {name}. Feedback to {sender} (nothing: automatic reply; 'exit': the end): "
@@ -705,9 +707,6 @@ class ChatResult:
     stop_reason: str | None = None
     chat_id: int = field(default_factory=lambda: uuid.uuid4().int)
 
-
-Opening: TypeAlias = str | Message | Callable[..., Any] | None
-Summary: TypeAlias = str | Callable[..., Any] | None
 
 REFLECTION: Final = "reflection_with_llm"
 SUMMARISE: Final = "Summarize the conversation above. Leave out introductions, and add nothing."

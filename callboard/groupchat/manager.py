@@ -30,7 +30,10 @@ from .model import ModelConfig, ModelUsage, offers_tools
 from .replies import Reply
 from .selection import GroupChatSelection, GroupChatTeam, GroupChatTermination, ThreadSelection
 
+log = logging.getLogger(__name__)
+
 SYSTEM_MESSAGE: Final = "Group chat manager."
+Resumable: TypeAlias = Sequence[Message] | Mapping[str, Any] | str
 
 
 class GroupChatManager(ConversableAgent):
@@ -501,9 +504,6 @@ class _RunTermination(GroupChatTermination):
         await self._run.hear(message, source)
 
 
-log = logging.getLogger(__name__)
-
-Resumable: TypeAlias = Sequence[Message] | Mapping[str, Any] | str
 Change: TypeAlias = str | Callable[[str], str] | None
 
 STATE: Final = "GroupChatManagerState"

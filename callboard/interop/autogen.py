@@ -1,10 +1,11 @@
 """A runtime for programs that are written for AutoGen: theirs in its interface, ours in how messages travel.
 
-Each sees what the one before it returned; in AutoGen's own runtime each sees the original, and only the last one counts.
-What a handler raises goes to the sender; there, an `on_publish` that fails is only logged.
+Intervention handlers of AutoGen's form a chain here: each sees what the one before it returned; in AutoGen's own runtime
+each sees the original, and only the last one counts. What a handler raises goes to the sender; there, an `on_publish`
+that fails is only logged.
 
-AutoGen gives a team a random id and registers its manager and all members in one runtime. Here every process builds the same
-team, gives it the same name, and says which part of it runs there.
+A team of AutoGen's has a random id, and its manager and all members in one runtime. A `SharedTeam` is built by every
+process under the same name, and each process says which part of it runs there.
 """
 
 from __future__ import annotations

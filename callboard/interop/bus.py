@@ -24,6 +24,7 @@ DAY: Final = 86_400.0  # seconds that a cancelled token is remembered
 NO_TIMEOUT: Final = 30 * DAY  # seconds that a request waits for its reply: AutoGen's requests have no timeout
 
 Make = Callable[[AgentId], Awaitable[Any]]
+SUFFIX: Final = ".aside"
 
 
 class HostingRuntime:
@@ -171,7 +172,6 @@ class HostingRuntime:
 
 
 ENTERING: Final = frozenset({"GroupChatPause", "GroupChatResume"})
-SUFFIX: Final = ".aside"
 
 FindBusy = Callable[[AgentId], HostedAgent | None]
 Ask = Callable[[Carried, AgentId], Awaitable[Any]]

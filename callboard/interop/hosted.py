@@ -1,7 +1,7 @@
 """One agent of AutoGen's, as our runtime knows agents, and the cancellation tokens that reach it.
 
-In AutoGen the object itself goes from handler to handler. Here a message carries the name of its token; a process that has
-the token uses that object, any other makes one of its own, which is cancelled when the first is.
+In AutoGen the token itself, an object, goes from handler to handler. Here a message carries the name of its token; a
+process that has the token uses that object, any other makes one of its own, which is cancelled when the first is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The real `autogen_core`, and its ids, subscriptions and errors as ours, and back.
 
-Its classes are typed as Any: type checkers then say the same of this code whether the package is installed or not.
+AutoGen's classes are typed as Any: type checkers then say the same of this code whether the package is installed or not.
 """
 
 from __future__ import annotations

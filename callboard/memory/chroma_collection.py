@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
+logger = logging.getLogger("callboard.memory")
+
+
+# Clients of Chroma
+
 
 def address_of(config: ChromaDBVectorMemoryConfig) -> str:
     """Where a store is, for errors."""
@@ -116,7 +121,7 @@ def explained(action: str, collection: str, place: str) -> Iterator[None]:
         raise MemoryFailedError(f"the store could not {action} in {collection}: {text}") from error
 
 
-logger = logging.getLogger("callboard.memory")
+# A lock for the folder of a store
 
 FILE: Final = "callboard.lock"
 LOOK_EVERY: Final = 0.05  # seconds between two attempts at a lock that another process holds
@@ -257,6 +262,8 @@ def _holder(file: Path) -> str:
     return f"process {pid}" if pid.isdecimal() else "another process"
 
 
+# Searching
+
 ChromaHandle: TypeAlias = Any
 """A collection of chromadb, which only this file imports."""
 
@@ -335,6 +342,8 @@ def _whole(handle: ChromaHandle, best: dict[str, Found]) -> list[Found]:
     whole = [one if one.id == name else records.get(name) for name, one in best.items()]
     return [one for one in whole if one is not None]
 
+
+# The collection
 
 T = TypeVar("T")
 

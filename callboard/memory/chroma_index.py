@@ -20,6 +20,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+logger = logging.getLogger("callboard.memory")
+
 ChromaHandle: TypeAlias = Any
 """A collection of chromadb, which only chroma_collection.py imports."""
 
@@ -59,9 +61,6 @@ class Header(NamedTuple):
     links: int
     lowest: int
     most: int
-
-
-logger = logging.getLogger("callboard.memory")
 
 
 def in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,7 +1,7 @@
 """Messages to models and from them, with the names of `autogen_core.models`, and the pictures in them.
 
-Every one of them can be sent as a message of the bus, also with images in a list, which AutoGen's own can't.
-They are values: frozen, and equal when their fields are.
+Every message to a model can be sent on the bus, also with images in a list, which AutoGen's own can't.
+These messages are values: frozen, and equal when their fields are.
 """
 
 from __future__ import annotations

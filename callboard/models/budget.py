@@ -16,10 +16,9 @@ from callboard.memory.llm_messages import AssistantMessage
 from callboard.runtime.effects import names_in
 from callboard.runtime.execution import (
     current,
-    run_id as run_id,  # noqa: PLC0414 - passed on
-    run_path as run_path,  # noqa: PLC0414 - passed on
-    speaker as speaker,  # noqa: PLC0414 - passed on
-    usage_run as usage_run,  # noqa: PLC0414 - passed on
+    run_path,
+    speaker,
+    usage_run as usage_run,  # noqa: PLC0414 - a public name of models
 )
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient

@@ -40,6 +40,10 @@ class ProcessPlan:
     command: tuple[str, ...]
 
 
+Verdict = Literal["fine", "lost", "missing", "back", "gone"]
+"""What a look says: all is well or not known; the lease has just been lost; is still; is there again; did not come back."""
+
+
 class LeaseWatch:
     """The lease of one process, looked at about once a second.
 
@@ -143,6 +147,9 @@ class Listener(Protocol):
 
 Release = Callable[[str, bool], Awaitable[None]]
 """Called with what the names of a dead process's workers begin with, and whether what it ran counts as an attempt."""
+
+WATCHED_PIPE = "{watched}"
+"""Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
 
 
 class Supervisor:
@@ -422,10 +429,6 @@ def describe_exit(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-WATCHED_PIPE = "{watched}"
-"""Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
-
-
 def worker_command(
     target: str, agent_type: str, *, namespace: str, grace: float, options: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -490,9 +493,6 @@ class RestartPolicy:
             return None
         return min(self.base * 2.0 ** (restarts - 1), self.cap)
 
-
-Verdict = Literal["fine", "lost", "missing", "back", "gone"]
-"""What a look says: all is well or not known; the lease has just been lost; is still; is there again; did not come back."""
 
 LONGEST_LINE = 16_384  # characters of output kept together as one line
 

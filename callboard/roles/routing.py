@@ -24,6 +24,8 @@ from .message import (
     topic_of,
 )
 
+logger = logging.getLogger("callboard.roles")
+
 
 def check_count(name: str, value: object) -> None:
     """Refuse what is no whole number of 1 or more.
@@ -206,8 +208,6 @@ def check_hops(acts: Mapping[str, int], limit: int, role: str) -> None:
     if hops >= limit:
         raise HopLimitError(role, hops, limit)
 
-
-logger = logging.getLogger("callboard.roles")
 
 ROUNDS: Final = 3  # as often as MetaGPT's Team runs
 

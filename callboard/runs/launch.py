@@ -132,6 +132,9 @@ def _of_this_loop(found: ProcessRun) -> ProcessRun:
     return found
 
 
+Previous = RunResponse | AsyncRunResponse | str
+
+
 def _run_here_before(given: Previous | None) -> ProcessRun | None:
     if given is None:
         return None
@@ -148,9 +151,6 @@ def _run_here_before(given: Previous | None) -> ProcessRun | None:
             "The previous run was on the bus: give run() the runtime, so that it goes on there."
         )
     return _of_this_loop(source)
-
-
-Previous = RunResponse | AsyncRunResponse | str
 
 
 class RunOptions(TypedDict, total=False):

@@ -250,6 +250,9 @@ def name_of(agents: Sequence[Participant]) -> str:
     return f"{NAME_OF_RUN}_{names}"[:LONGEST_NAME]
 
 
+Functions = Mapping[str, Callable[..., Awaitable[Any]]]
+
+
 class RunMember(BaseChatAgent):
     """Takes an agent's turns.
 
@@ -428,9 +431,6 @@ class Called:
     text: str
     is_error: bool = False
     target: str = ""
-
-
-Functions = Mapping[str, Callable[..., Awaitable[Any]]]
 
 
 def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> Functions:

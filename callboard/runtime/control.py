@@ -222,6 +222,9 @@ class Schedules:
         return False
 
 
+SHOWN = ("when", "to", "what", "missed")
+
+
 def _status(stored: StoredSchedule) -> ScheduleStatus:
     try:
         said = json.loads(stored.declared)
@@ -238,9 +241,6 @@ def _status(stored: StoredSchedule) -> ScheduleStatus:
         sent=None if stored.sent is None else _time(stored.sent),
         count=stored.count,
     )
-
-
-SHOWN = ("when", "to", "what", "missed")
 
 
 def _time(ms: int) -> datetime:

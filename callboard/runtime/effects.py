@@ -1,14 +1,14 @@
 """Effects of a handler that are recorded before they are used: `ctx.once`, `ctx.ask`, and events of its run.
 
-Temporal and Restate call it a journal. An effect that was made but whose result could not be recorded (the process died
-in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
+Temporal and Restate call such a record a journal. An effect that was made but whose result could not be recorded (the
+process died in between) is made again: give it `ctx.idempotency_key(name)` where that matters.
 
 A handler that asks several things at the same time, or asks beside steps that are recorded, ends when all its questions
 are there and all those steps are over: what is finished before it ends is not done again.
 
-A path names runs from the outermost to the innermost one, with RUN between them; a run may have parts, with PART before
-each, such as one conversation of several, or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for
-each of them.
+The path of a run says what its events and its use of models count for. A path names runs from the outermost to the
+innermost one, with RUN between them; a run may have parts, with PART before each, such as one conversation of several,
+or the turn of a nested team: `42 PART @8f1c PART /3`. What is used counts for each of them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ from .errors import EventTooLargeError
 
 if TYPE_CHECKING:
     from callboard.core.people import Question
+
+
+steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", default=())
+"""The recorded steps that what runs here is a part of, the outermost first."""
 
 
 class EffectRecorder:
@@ -219,8 +223,8 @@ def _result_classes(call: Callable[[], Awaitable[Any]]) -> Iterator[type[Any]]:
 
 PAUSE: Final = 0.02  # seconds in which a handler may begin the next step
 
-steps_around: ContextVar[tuple[str, ...]] = ContextVar("callboard_steps", default=())
-"""The recorded steps that what runs here is a part of, the outermost first."""
+
+# Questions for people
 
 
 class Noting(Protocol):
@@ -446,6 +450,9 @@ def _answer(question: Question, input_id: str, asked: Asked) -> Any:
     return question.read(input_id, asked.default)
 
 
+# Events of runs
+
+
 def write_of(
     run: str, events: Sequence[Any], registry: MessageRegistry, settings: BrokerSettings
 ) -> RunWrite:
@@ -471,6 +478,8 @@ def encoded_event(event: Any, registry: MessageRegistry, limits: Limits) -> RunE
         raise EventTooLargeError(len(body), limits.max_bytes)
     return RunEvent(kind.name, kind.version, body)
 
+
+# Paths of runs
 
 RUN: Final = "\x1f"
 PART: Final = "\x1e"

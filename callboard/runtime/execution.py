@@ -1,6 +1,6 @@
 """One run of a handler: what it is told, what it adds to its commit, how it is run, and the run it belongs to.
 
-The host runs the messages of its worker in this way, and `reentry` the requests that come in while one of them waits.
+The host runs the messages of its worker in this way, and `Reentry` of `requests` those that come in while one of them waits.
 """
 
 from __future__ import annotations
@@ -325,6 +325,9 @@ class Executions:
         return Execution(agent_id, envelope, context, self.transport, outer, outer.envelope.id)
 
 
+# What a handler is told
+
+
 class Surroundings:
     """The common part of the contexts of one worker's messages.
 
@@ -454,6 +457,8 @@ LATER: Final[dict[str, Callable[[HandlerContext], Any]]] = {
     "run_id": HandlerContext._make_run_id,
 }
 """Each field of a context but `is_rpc`, which all handlers are chosen by."""
+
+# The run that this code belongs to, and who speaks
 
 MOST_RUN_ID: Final = 128  # characters; every message of the run carries it
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from callboard.broker import AgentId, BrokerSettings
 from callboard.broker.consumer import Consumer
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from .run_history import RunEvents
     from .topic_reader import Following
+
+logger = logging.getLogger("callboard.actors")
 
 
 class RuntimeConnection:
@@ -345,11 +347,12 @@ class Work:
         )
 
 
-logger = logging.getLogger("callboard.actors")
-
 STUCK_AFTER = 2.0  # seconds past max_runtime after which a handler counts as one that blocks the loop
 STUCK = 75  # exit status of a worker that ended itself (EX_TEMPFAIL)
-FIRST_LOOK, LONGEST_LOOK = 0.001, 0.1  # seconds between two looks at whether everything is idle
+FIRST_LOOK, LONGEST_LOOK = (
+    0.001,
+    0.1,
+)  # seconds between two looks whether all is idle; twice as long each time
 Look = tuple[int, int, int, bytes]
 
 
@@ -533,10 +536,6 @@ class LocalWorker:
                 await self._changed.wait()
 
 
-FIRST_IDLE_LOOK: Final = 0.001  # seconds between two looks; twice as long each time
-LONGEST_IDLE_LOOK: Final = 0.1
-
-
 async def until_idle(
     transport: RedisTransport, worker: LocalWorker | None, task: asyncio.Task[None] | None
 ) -> None:
@@ -561,13 +560,13 @@ async def _elsewhere(transport: RedisTransport) -> None:
     A commit takes its message away and adds what follows in one step, so there is no moment at which work is neither
     queued nor held; the second look is for what was published while the first one went from stream to stream.
     """
-    pause, last = FIRST_IDLE_LOOK, None
+    pause, last = FIRST_LOOK, None
     while True:
         look = await transport.idle()
         if any(look[:3]):
             last = None
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_IDLE_LOOK)
+            pause = min(pause * 2, LONGEST_LOOK)
         elif look == last and not transport.in_flight:
             return
         else:

@@ -1,7 +1,8 @@
 """The way of a message out: options and address, who hears it, its envelope, at once or with the handler's commit.
 
-What its own agent types subscribe to and handle is known here, and is nearly always enough. Only for a topic and a class of
-messages that none of them hears the server is asked, once and beside the publishing, which never waits for it.
+What the runtime's own agent types subscribe to and handle is known here, and is nearly always enough. Only for a topic
+and a class of messages that none of them hears the server is asked, once and beside the publishing, which never waits
+for it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ from .agents import LocalAgents
 from .execution import Execution, run_of, running
 from .reports import LoggedInterventions, MessageLog
 from .requests import RequestTokens, routes_behind, way_back
+
+logger = logging.getLogger("callboard.actors")
+
+LONGEST = 10**8  # seconds that a message may wait
 
 
 class Sender:
@@ -415,6 +420,9 @@ def _global(message_id: str) -> str:
     return f"={message_id}" if message_id.startswith(">") else message_id
 
 
+# Topics, agents and times as callers give them
+
+
 def topic_of(given: object) -> TopicId:
     """The topic of a publish.
 
@@ -450,9 +458,6 @@ def agent_of(given: object) -> AgentId:
     name = text if AGENT_TYPE.match(text) else "counter"
     rule = f"a type and a key, such as AgentId({name!r}, 'default') or '{name}/default'"
     raise InvalidIdError("recipient", given, rule)
-
-
-LONGEST = 10**8  # seconds that a message may wait
 
 
 def times(options: SendOptions) -> tuple[int, int | None]:
@@ -498,6 +503,9 @@ def _due(options: SendOptions) -> int:
             "at", str(at), "a time with its zone, such as datetime.now(UTC) + timedelta(minutes=5)"
         )
     return min(0, -int(at.timestamp() * 1000))
+
+
+# The deadlines of requests
 
 
 class Deadlines:
@@ -551,7 +559,7 @@ class Deadlines:
             self._timer = None
 
 
-logger = logging.getLogger("callboard.actors")
+# Who hears a message
 
 REMEMBERED = 10_000  # cases that are known; then they are looked at again
 AT_ONCE = 50  # cases that the server is asked about together; more are looked at when they come again

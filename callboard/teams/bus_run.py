@@ -1,7 +1,8 @@
 """The steps of a run on the bus: its limits, its strategy's questions, what readers see, and marks of turns.
 
-The manager does not wait for the answer: orders have to reach it meanwhile. Another agent of its type asks, with a key of
-its own, and tells it what came of the question; then the strategy chooses anew, and has the answer.
+When the strategy asks a person, the manager does not wait for the answer: orders have to reach it meanwhile. Another
+agent of its type asks, with a key of its own, and tells it what came of the question; then the strategy chooses anew,
+and has the answer.
 """
 
 from __future__ import annotations

@@ -210,6 +210,9 @@ def _without_null(message: Said) -> dict[str, Any]:
     return data
 
 
+# What was said, and the state of a conversation
+
+
 class Entry(BaseModel):
     """A message of the thread.
 
@@ -313,6 +316,8 @@ class ConversationState(BaseModel):
     thread: Log[Entry] = Log()
     context: Log[LLMMessage] = Log()
 
+
+# The loop
 
 ALREADY_TERMINATED: Final = "The group chat has already terminated."
 MAX_TURNS: Final = "Maximum number of turns {count} reached."
@@ -599,11 +604,13 @@ def is_kept(message: Said) -> bool:
     return not isinstance(message, ModelClientStreamingChunkEvent)
 
 
+# Takes: what is recorded of a run, to be replayed
+
 TAKES: Final = "/takes"
 
 
 def takes_of(stream: str) -> str:
-    """The name of that stream.
+    """The name of the stream with what models answered and tools returned in a run that is recorded.
 
     Args:
         stream: That of the run.
@@ -612,7 +619,7 @@ def takes_of(stream: str) -> str:
 
 
 def is_of_takes(stream: str) -> bool:
-    """Whether a stream is such a one: those of runs end otherwise, see `path_of`."""
+    """Whether a stream holds the takes of a run: those of runs end otherwise, see `stream_of` in protocol.py."""
     return stream.endswith(TAKES)
 
 
@@ -629,6 +636,8 @@ async def write_takes(runtime: AgentRuntime, stream: str, tape: Tape | None) -> 
         except EventTooLargeError:
             await runtime.write_run(takes_of(stream), [take.model_copy(update={"answer": None})])
 
+
+# The steps, for tests
 
 STEPS: Final = (
     "run asked for",  # the manager has the task, and nothing is chosen

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from hashlib import blake2s
+from hashlib import blake2s, sha256
 from operator import not_
 from typing import Any, Final, Literal, TypeAlias
 
@@ -28,6 +27,8 @@ from callboard.runtime.effects import with_part, within
 from .budget import Overspent, RunBudget
 from .loop import ConversationState, Speaking, is_nothing
 from .states import TurnMark
+
+# Addresses and ids
 
 KNOWN: Final = 10_000  # addresses that are kept: each turn asks for one
 ASKS: Final = " (asks)"  # behind a conversation's id: the key of the agent that asks people for its manager
@@ -82,7 +83,7 @@ def consulting_id(manager: AgentId, run_id: str, number: int) -> str:
 
 def _id_of(*parts: object) -> str:
     # A hash: ids of conversations and runs may be long.
-    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 MOST_OWN_ID: Final = 100  # characters; MOST_RUN_ID without a digest and what ends the name of a recording
@@ -116,6 +117,9 @@ def check_run_id(run_id: str) -> None:
     """
     if not 0 < len(run_id) <= MOST_OWN_ID:
         raise SettingValueError("run_id", repr(run_id[:MOST_OWN_ID]), f"1 to {MOST_OWN_ID} characters")
+
+
+# What is carried: parts of a conversation, and what was said
 
 
 class ConversationPart(BaseModel):
@@ -212,6 +216,8 @@ async def tell_all_of(
         how["claim_check"] = True
         await agent.tell(message, recipient, message_id=message_id, **how)
 
+
+# A run: how it stands, and its names
 
 STREAM_DIGEST: Final = 8  # bytes that tell a run's conversation from others in the name of its stream
 
@@ -499,6 +505,60 @@ class Told(_Order):
     now: bool = False
 
 
+# Manager to the agent that asks people, and back
+
+
+@message(name="callboard.team.Consult")
+class Consult(BaseModel):
+    """A manager's strategy asks a person: to the agent of its type that asks for it.
+
+    Attributes:
+        id: Tells it from others; what came of it names it.
+        run: The run's stream, where the question is shown.
+        inside: Turns of larger teams that the run is a part of, the outermost first.
+        source: Who asks, for readers.
+        name: Name of the question, by which the strategy finds the answer.
+        text, answer_schema, choices, to, timeout, details: What is asked, see `callboard.Question`.
+        default: JSON of what is taken when it expires; None: nothing is.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    run: str
+    inside: tuple[int, ...]
+    source: str
+    name: str
+    text: str
+    answer_schema: dict[str, Any] = Field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    timeout: float | None = None
+    default: str | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+@message(name="callboard.team.Consulted")
+class Consulted(BaseModel):
+    """Answer to a Consult, or why there is none.
+
+    Attributes:
+        id: Of the Consult.
+        name: Name of the question.
+        status: "answered", "expired" or "withdrawn".
+        answer: JSON of the answer, or of the default; "" without one.
+        input_id: Id of the question, where it has no answer.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    name: str
+    status: InputStatus
+    answer: str = ""
+    input_id: str = ""
+
+
 # In the run's stream
 
 
@@ -574,55 +634,7 @@ ANSWERS: Final = (Accepted, Saved, Shown, RunHeld, RunEnded)
 """Messages that clients are answered, and read: they don't send them, so these have to be made known to them."""
 
 
-@message(name="callboard.team.Consult")
-class Consult(BaseModel):
-    """A manager's strategy asks a person: to the agent of its type that asks for it.
-
-    Attributes:
-        id: Tells it from others; what came of it names it.
-        run: The run's stream, where the question is shown.
-        inside: Turns of larger teams that the run is a part of, the outermost first.
-        source: Who asks, for readers.
-        name: Name of the question, by which the strategy finds the answer.
-        text, answer_schema, choices, to, timeout, details: What is asked, see `callboard.Question`.
-        default: JSON of what is taken when it expires; None: nothing is.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    run: str
-    inside: tuple[int, ...]
-    source: str
-    name: str
-    text: str
-    answer_schema: dict[str, Any] = Field(default_factory=dict)
-    choices: tuple[str, ...] = ()
-    to: tuple[str, ...] = ()
-    timeout: float | None = None
-    default: str | None = None
-    details: dict[str, Any] = Field(default_factory=dict)
-
-
-@message(name="callboard.team.Consulted")
-class Consulted(BaseModel):
-    """Answer to a Consult, or why there is none.
-
-    Attributes:
-        id: Of the Consult.
-        name: Name of the question.
-        status: "answered", "expired" or "withdrawn".
-        answer: JSON of the answer, or of the default; "" without one.
-        input_id: Id of the question, where it has no answer.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    name: str
-    status: InputStatus
-    answer: str = ""
-    input_id: str = ""
+# What a manager stores
 
 
 class ParentTeam(BaseModel):

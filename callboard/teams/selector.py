@@ -26,6 +26,8 @@ from .errors import SpeakerChoiceError, TeamDeclarationError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
 from .loop import Choice, Floor, Participant, SpeakerSelection, called
 
+logger = logging.getLogger("callboard.teams")
+
 
 def mentions(text: str, names: Sequence[str]) -> list[str]:
     r"""The names that a text mentions, in the order of `names`; AutoGen's rules.
@@ -40,8 +42,6 @@ def _pattern(name: str) -> str:
     spellings = (name, name.replace("_", " "), name.replace("_", r"\_"))
     return rf"(?<=\W)(?:{'|'.join(re.escape(spelling) for spelling in spellings)})(?=\W)"
 
-
-logger = logging.getLogger("callboard.teams")
 
 SelectorFunc: TypeAlias = Callable[[Sequence[Said]], "str | Awaitable[str | None] | None"]
 CandidateFunc: TypeAlias = Callable[[Sequence[Said]], "list[str] | Awaitable[list[str]]"]

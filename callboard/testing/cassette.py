@@ -156,6 +156,9 @@ class Said:
     text: str
 
 
+VERSION: Final = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Cassette:
     """A run, so that it can be replayed in a test without a network: `replay`.
@@ -226,7 +229,6 @@ def said_in(messages: Sequence[Any]) -> list[Said]:
     return [Said(str(message.source), str(message.to_text())) for message in messages]
 
 
-VERSION: Final = 1
 LONGEST: Final = 200  # characters of what is wrong
 
 T = TypeVar("T", bound=BaseModel)

@@ -13,7 +13,6 @@ from pydantic import WithJsonSchema
 from callboard.core.answers import (
     APPROVAL,
     Approval as Approval,  # noqa: PLC0414 - a public name of tools
-    Consent as Consent,  # noqa: PLC0414 - a public name of tools
     said_or,
 )
 from callboard.core.cancellation import CancellationToken

@@ -24,6 +24,8 @@ from .call import CheckedArguments, IfUnknown
 from .errors import ToolArgumentsError, ToolReturnError, unloadable
 from .schema import ParametersSchema, ToolSchema, parameters_of
 
+events = logging.getLogger(EVENT_LOGGER_NAME)
+
 SENTENCE: Final = 100
 """Characters that the sentence on what is missing may have."""
 
@@ -102,8 +104,6 @@ def _own_text(value: Any) -> str:
 def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
-
-events = logging.getLogger(EVENT_LOGGER_NAME)
 
 ArgsT_contra = TypeVar("ArgsT_contra", bound=BaseModel, contravariant=True)
 ReturnT_co = TypeVar("ReturnT_co", covariant=True)

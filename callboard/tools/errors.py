@@ -14,8 +14,8 @@ ActorError
     └── ToolConnectionError   an MCP server, or the host of an HTTP tool, can't be reached (ConnectionError)
 ```
 
-A workbench makes results of them that the model can read; who calls a tool directly gets them raised. The model reads
-their texts: the headers of a request, which may hold secrets, are in none of them.
+A workbench makes results of these errors that the model can read; who calls a tool directly gets them raised. The model
+reads their texts: the headers of a request, which may hold secrets, are in none of them.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     import httpx2
 
 
+# Addresses
+
 SILENT: Final = "gave no answer"
 
 
@@ -87,6 +89,8 @@ async def lookup(host: str, port: int) -> list[str]:
     except (OSError, UnicodeError) as error:
         raise ToolConnectionError(host, f"its address is not known ({error})", SILENT) from error
 
+
+# The request
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
@@ -207,6 +211,8 @@ def _plain(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+# The answer
+
 CONTROLS: Final = re.compile("[\0-\x06\x0e-\x1a]")  # no text has them
 SVG: Final = "image/svg+xml"
 UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
@@ -258,6 +264,8 @@ def _text(body: bytes, media_type: str, charset: str | None) -> str | None:
     except UnicodeDecodeError:
         return body.decode(OLD, "replace") if media_type.startswith("text/") else None
 
+
+# The tool
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 SHOWN: Final = 2_000  # characters of an error's body that the model is shown

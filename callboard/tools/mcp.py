@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult, ContentBlock, Tool as McpTool
 
+logger = logging.getLogger("callboard.actors")
+
 
 class StdioServerParams(BaseModel):
     """A server that is started as a process and spoken to through its standard input and output.
@@ -169,8 +171,6 @@ class StderrTail:
     ) -> None:
         self.file.close()
 
-
-logger = logging.getLogger("callboard.actors")
 
 CLOSING: Final = 10.0  # seconds that a server gets to end before its task is cancelled
 

@@ -1,7 +1,7 @@
 """How the files of `lua/` and their constants become the text of one library.
 
-As locals they would take up a part of the 200 that Lua allows at once, and what another file defines is read more slowly
-than a value.
+Constants are replaced by their values. As locals they would take up a part of the 200 that Lua allows at once, and what
+another file defines is read more slowly than a value.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def _without_comments(text: str) -> str:
     )
 
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
 def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
     """Files one after the other, each in a block of its own.
 
@@ -57,6 +60,10 @@ def _in_rooms(texts: Sequence[str], rest: str = "") -> str:
         rooms.append(_in_room(text, later))
         later.update(_WORD.findall(text))
     return "\n".join(reversed(rooms))
+
+
+# A local of a file: a function, or names that get a value now or later.
+_DEFINITION = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?: (=)|(?=\()|(?: --.*)?$)", re.MULTILINE)
 
 
 def _in_room(text: str, later: set[str]) -> str:
@@ -75,9 +82,10 @@ def _in_room(text: str, later: set[str]) -> str:
     return f"local {', '.join(shared)}\ndo\n{inside}\nend" if shared else f"do\n{text}\nend"
 
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
-# A local of a file: a function, or names that get a value now or later.
-_DEFINITION = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?: (=)|(?=\()|(?: --.*)?$)", re.MULTILINE)
+_LITERAL = r"-?\d+|'[^'\n]*'"
+_CONSTANT = re.compile(
+    rf"^local ([A-Z_]+(?:, [A-Z_]+)*) = ((?:{_LITERAL})(?:, (?:{_LITERAL}))*)(?: --.*)?$", re.MULTILINE
+)
 
 
 def take_constants(text: str) -> tuple[str, dict[str, str]]:
@@ -94,6 +102,10 @@ def take_constants(text: str) -> tuple[str, dict[str, str]]:
     return _CONSTANT.sub(take, text), values
 
 
+ARGUMENT = "ARGV."
+_WORD_OR_TEXT = re.compile(r"""'[^'\n]*'|"[^"\n]*"|--.*|(?<![.\w])(?:ARGV\.[a-z_]+|[A-Z_]+\b)""")
+
+
 def with_values(text: str, values: Mapping[str, str]) -> str:
     """A text in Lua with values in the place of names. What is in quotes, a comment or a field stays as it is.
 
@@ -105,11 +117,3 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
         return values[found[0]] if found[0].startswith(ARGUMENT) else values.get(found[0], found[0])
 
     return _WORD_OR_TEXT.sub(value, text)
-
-
-ARGUMENT = "ARGV."
-_LITERAL = r"-?\d+|'[^'\n]*'"
-_CONSTANT = re.compile(
-    rf"^local ([A-Z_]+(?:, [A-Z_]+)*) = ((?:{_LITERAL})(?:, (?:{_LITERAL}))*)(?: --.*)?$", re.MULTILINE
-)
-_WORD_OR_TEXT = re.compile(r"""'[^'\n]*'|"[^"\n]*"|--.*|(?<![.\w])(?:ARGV\.[a-z_]+|[A-Z_]+\b)""")

@@ -297,12 +297,10 @@ OF_ONE_THING = (
 )
 
 CATALOGUE = (*OF_THE_NAMESPACE, *OF_STREAMS, *OF_A_TYPE, *OF_ONE_THING)
+_BY_NAME = {kind.name: kind for kind in CATALOGUE}
 
 
 def kind_of(suffix: str) -> KeyKind | None:
     """The kind of a Redis key, by the part of its name after the namespace's prefix; None: it is not Callboard's."""
     head, colon, _ = suffix.partition(":")
     return _BY_NAME.get(head + colon)
-
-
-_BY_NAME = {kind.name: kind for kind in CATALOGUE}

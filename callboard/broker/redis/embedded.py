@@ -1,8 +1,8 @@
 """The embedded server: its state directory and files, who uses it, how it is started and stopped.
 
-Everything here blocks and is called from a thread; `embedded.py` is the way in.
+All of this blocks and is called from a thread; `EmbeddedServer` is the way in.
 
-It has no TCP port: a port would let in every user of the machine, and the socket lets in its owner only.
+The server has no TCP port: a port would let in every user of the machine, and the socket lets in its owner only.
 
 Who uses the server of a directory holds a shared lock there. A guard process waits for the exclusive one, which it
 gets when the last user is gone, however that happened, and then stops the server (see `guard.py`). Starting is
@@ -342,6 +342,8 @@ def _ask(socket_file: str, *command: str) -> Any:
         return connection.call(command)
 
 
+# Its binary, files and log
+
 CONFIG = "server.conf"
 SOCKET = "redis.sock"
 
@@ -481,6 +483,8 @@ def log_tail(directory: Path, begin: int = 0, lines: int = 6) -> str:
         return ""
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
 
+
+# The server as its users see it
 
 #: In the current folder, so that each project has its own.
 DEFAULT_DIRECTORY = Path(".callboard")

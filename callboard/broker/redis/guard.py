@@ -1,7 +1,7 @@
 """The guard of an embedded server: a tiny process that stops the server when its last user is gone.
 
-It runs as a script (`python -I -S guard.py ...`) so that it starts in milliseconds and holds little memory, hence
-nothing but the standard library is imported. `server.py` imports the same functions, so that what is written to disk
+The guard runs as a script (`python -I -S guard.py ...`) so that it starts in milliseconds and holds little memory, hence
+nothing but the standard library is imported. `embedded.py` imports the same functions, so that what is written to disk
 has one reader and one writer.
 
 Files in the state directory:

@@ -9,7 +9,7 @@ A commit's mode is a text of marks, in the order in which they stand here; its a
 `client/lane.py` writes it. `lua/turn/` reads it by the same names, for which the letters are put in when the library's
 text is made, so that there is no second list.
 
-Each version has a library of its own name, so that processes of two versions work side by side, and none can tell if it is
+Every version has a library of its own name, so that processes of two versions work side by side, and none can tell if it is
 the last. A process that may load functions loads its own again where it is missing.
 """
 
@@ -269,14 +269,13 @@ class Mark(StrEnum):
 
 
 ENDINGS = (Mark.COMMIT, Mark.DEAD_LETTER, Mark.RETRY, Mark.RELEASE, Mark.WAIT, Mark.SUSPEND)
+_BY_LETTER = {str(mark): mark for mark in Mark}
 
 
 def marks_of(mode: str) -> list[Mark]:
     """The marks of a mode, in their order."""
     return [_BY_LETTER[letter] for letter in mode]
 
-
-_BY_LETTER = {str(mark): mark for mark in Mark}
 
 LIST = ("FUNCTION", "LIST", "LIBRARYNAME", "callboard_*")
 

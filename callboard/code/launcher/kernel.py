@@ -1,6 +1,7 @@
 """Measures of the kernel that Python has no function for: namespaces, Landlock, and a filter of system calls.
 
-With them goes the right to look into, or signal, any process that has not given up the same.
+With its rights to files (Landlock) a process gives up the right to look into, or signal, any process that has not given up
+the same.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def _checked(result: int, call: str) -> int:
     return result
 
 
+# Namespaces
+
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x00020000,
     0x08000000,
@@ -147,6 +150,8 @@ def _set_read_only(path: str, *, yes: bool) -> None:
     size = ctypes.sizeof(attributes)
     syscall(SYS_MOUNT_SETATTR, AT_FDCWD, path.encode(), AT_RECURSIVE, ctypes.byref(attributes), size)
 
+
+# Landlock: a process gives up its rights to files outside some folders
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 ASK_VERSION, PATH_BENEATH = 1, 1
@@ -221,6 +226,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(rule), 0)
     os.close(parent)
 
+
+# A filter of system calls
 
 PR_SET_SECCOMP, MODE_FILTER = 22, 2
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES

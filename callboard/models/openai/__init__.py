@@ -1,6 +1,6 @@
 """The client for OpenAI's chat API, and for every server that speaks it.
 
-The only place that imports the package `openai`, and not before a client makes its first request.
+No other package imports `openai`, and this one not before a client makes its first request.
 """
 
 from __future__ import annotations

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
 
+events: Final = logging.getLogger(EVENT_LOGGER_NAME)
 
 # Errors of the HTTP client before there is a connection, by name: the client may be one of two packages.
 NEVER_SENT: Final = frozenset(
@@ -123,9 +124,6 @@ def _was_never_sent(error: BaseException) -> bool:
     """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
     cause = None if error.__cause__ is None else error.__cause__.__cause__
     return type(cause).__name__ in NEVER_SENT
-
-
-events: Final = logging.getLogger(EVENT_LOGGER_NAME)
 
 
 def log_call(arguments: Mapping[str, Any], result: CreateResult) -> None:

@@ -1,6 +1,6 @@
 """Options of a client, checked once, and counts of tokens.
 
-Source of the sizes around a text: OpenAI's cookbook on counting tokens.
+The sizes around a text are those of OpenAI's cookbook on counting tokens.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tools of a request: their strict schemas, which are offered, calls written as text, and objections.
 
-Source: OpenAI's guide to structured outputs: every object lists all its properties as required and allows no others.
+In a strict schema every object lists all its properties as required and allows no others (OpenAI's guide to structured
+outputs).
 
-A call is `{"name": ..., "arguments": {...}}` here; an answer without a call may be `{"answer": ...}`.
+A call that is written as text is `{"name": ..., "arguments": {...}}`; an answer without a call may be `{"answer": ...}`.
 """
 
 from __future__ import annotations
@@ -129,6 +130,8 @@ def _with_prefix(schema: dict[str, Any], prefix: str) -> dict[str, Any]:
         return schema
     return {**schema, "$ref": f"#/$defs/{prefix}{reference.rpartition('/')[2]}"}
 
+
+# Calls as text
 
 ANSWER: Final = "answer"
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
@@ -412,6 +415,8 @@ def may_be_call(beginning: str) -> bool:
     return language in ("", *LANGUAGES) if is_whole else any(one.startswith(language) for one in LANGUAGES)
 
 
+# What is offered
+
 ToolSchemas = Sequence[Mapping[str, Any]]
 
 
@@ -534,6 +539,8 @@ def _wire_tool(tool: Mapping[str, Any], model: str) -> dict[str, Any]:
         raise BadRequestError(model, f"{reason}. Name them, or leave strict out")
     return {"type": "function", "function": {**function, "parameters": strict, "strict": True}}
 
+
+# Objections
 
 LONGEST_RESULT: Final = 500  # characters of a result that are told again; all of it stands above
 Identity = tuple[str, str]  # of a call: name and arguments

@@ -2,9 +2,19 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
-from callboard.broker.envelope import FIELDS, Envelope, decode, encode, event, head_of
+from callboard.broker.envelope import (
+    FIELDS,
+    HEAD_FIELDS,
+    Envelope,
+    decode,
+    encode,
+    event,
+    head_of,
+    reply,
+    request,
+)
 from callboard.broker.errors import DecodeError, EncodeError
-from callboard.broker.limits import HEAD_FIELDS, Limits
+from callboard.broker.limits import Limits
 from callboard.broker.redis.client.wire import pack
 from tests.helpers.fuzzing import written
 
@@ -59,6 +69,16 @@ def test_every_field_behind_the_body_has_a_short_name() -> None:
     behind = Envelope._fields[Envelope._fields.index("body") + 1 :]
     assert set(behind) == set(HEAD_FIELDS)
     assert len({short for short, _ in HEAD_FIELDS.values()}) == len(HEAD_FIELDS)
+
+
+def test_what_is_made_to_be_sent_has_every_field() -> None:
+    made = [
+        event("m1", "Task", "k1", None, b""),
+        request("m1", "Task", "k1", None, b"", "p1", False, (), 5, False, 1, False, None),
+        reply("m1", "Task", "a/k1", b"", 1, False),
+    ]
+    assert [one.kind for one in made] == ["event", "request", "reply"]
+    assert {len(one) for one in made} == {len(Envelope._fields)}
 
 
 def test_what_needs_no_head_of_its_own_has_the_same_as_written_out() -> None:

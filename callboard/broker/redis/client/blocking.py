@@ -1,14 +1,13 @@
 """A connection for a thread, one command at a time; and a restarted server's file, which it has written anew.
 
-redis-py could do this too, and is installed. Importing it costs every worker 9 MB and 0.12 s of processor time, though,
-where all that is needed are the sixty lines below: greeting, packing and error texts are those of `wire`.
+redis-py has such connections, and is installed. Importing it costs every worker 9 MB and 0.12 s of processor time, though,
+where all that is needed is `BlockingWire`: greeting, packing and error texts are those of `wire`.
 
 A server that is killed, or loses power, in the middle of a write leaves half a transaction at the end of its file. Redis
 (seen with 7.0.15; Valkey has mended it, https://github.com/valkey-io/valkey/pull/4342) cuts the torn command off and leaves
 the others of the transaction behind their MULTI, without EXEC. It does not carry them out. But what is written from then on
 stands behind that MULTI, so that the next start carries them out, too: a commit that was made again meanwhile counts twice.
-
-A file that is written anew has nothing of it.
+A file that is written anew has no torn command, so `renew_file` asks a server for it that was started again.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from callboard.broker.redis.library import is_missing, is_there_already, library
 from .endpoint import Argument, Endpoint, Watched
 from .sentinels import ROLE, PrimarySearch, check_role
 from .wire import pack, says_demoted, translate
+
+logger = logging.getLogger("callboard.broker")
 
 
 class BlockingConnection(Protocol):
@@ -120,6 +121,9 @@ def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Se
     return connection.call(command)
 
 
+# To a server over a socket
+
+
 class BlockingWire:
     """A connection to a server, over TCP, TLS or a Unix socket; see `connect`."""
 
@@ -181,11 +185,11 @@ def _host(endpoint: Endpoint) -> Any:
     return endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
 
 
-logger = logging.getLogger("callboard.broker")
+# A restarted server's file
 
 
 def renew_file(connection: BlockingConnection) -> None:
-    """Asks for it where there is such a file, and it was not written anew since the server began.
+    """Asks a server to write its append-only file anew, where it has one, and has not done so since it began.
 
     A user who may not ask changes nothing: `callboard doctor` says so.
 

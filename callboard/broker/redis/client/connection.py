@@ -3,8 +3,8 @@
 A call that was under way when the connection broke fails with ConnectionLostError: whether it was carried out is
 unknown, and only the caller knows how to find out. What to do next (send again, ask what happened) is decided there.
 
-It goes by a clock of this machine that is never set, and learns from every answer how far the server's is from it. So it
-does not matter what time this machine believes it is, nor that it changes its mind.
+The server's clock (`ServerClock`) goes by a clock of this machine that is never set, and learns from every answer how
+far the server's is from it. So it does not matter what time this machine believes it is, nor that it changes its mind.
 """
 
 from __future__ import annotations
@@ -385,6 +385,8 @@ class Link:
             self._channel = None
 
 
+# Streams that are followed
+
 BLOCK = 5.0  # seconds that a read waits for something to come
 READ = 500  # entries in one read
 PAUSE = 0.05  # seconds before a connection that was lost is made again
@@ -552,6 +554,8 @@ def just_below(entry_id: bytes) -> bytes:
     return b"%d-%d" % (int(ms) - 1, 2**64 - 1) if int(ms) else START
 
 
+# The server's clock
+
 # Counts while the machine sleeps, too, where there is such a clock.
 _STEADY: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
@@ -589,6 +593,8 @@ class ServerClock:
         """The server's time now."""
         return int(steady_ms() + self._offset)
 
+
+# Scans
 
 PAGE: Final = 1000  # members, or keys, that the server looks at in one call
 

@@ -21,6 +21,8 @@ from typing import Final
 
 from callboard.broker.errors import SettingsError
 
+logger = logging.getLogger("callboard.broker")
+
 TOKEN_VARIABLE: Final = "CALLBOARD_PROCESS_TOKEN"  # noqa: S105 - no secret: it is part of names
 """The environment variable in which a supervisor gives its child a token. It is taken out when it is read."""
 
@@ -72,7 +74,8 @@ def _forget_token() -> None:
 
 os.register_at_fork(after_in_child=_forget_token)
 
-logger = logging.getLogger("callboard.broker")
+
+# The file that says that a worker lives
 
 
 class HealthFile:

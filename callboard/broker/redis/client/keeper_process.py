@@ -5,8 +5,8 @@ backtracks for a minute, a large `json.loads`, an extension module. So the worke
 when it falls silent this process extends the lease, as long as silence is fine. It ends a worker whose handler holds the
 lock past its `max_runtime`, since nothing inside that process could.
 
-It runs as a script (`python -I -S keeper_process.py BOARD`), so that it starts in milliseconds and holds little memory:
-hence nothing but the standard library is imported, and of that the larger parts only when the worker is silent.
+The keeper runs as a script (`python -I -S keeper_process.py BOARD`), so that it starts in milliseconds and holds little
+memory: hence nothing but the standard library is imported, and of that the larger parts only when the worker is silent.
 
 stdin has these lines; its end means that the worker is gone or has stopped:
 

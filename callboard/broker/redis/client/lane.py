@@ -6,16 +6,15 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
+from operator import ne
 from typing import Any, ClassVar, Final, TypeAlias
 
 from callboard.broker.envelope import (
-    LOOKED_AT,
     Claim,
     Delivery,
     EntryValues,
     Posting,
-    are_apart,
     encode,
     read_deliveries,
 )
@@ -55,6 +54,10 @@ logger = logging.getLogger("callboard.broker")
 
 BEFORE = 4  # place of the number of the call before in an answer
 SCAN, AT_BELL = index_of("turn", "scan"), "b"  # what that argument is in a turn that waits at a bell
+
+
+Committed: TypeAlias = tuple[Delivery, str, Sequence[Argument]]
+"""A delivery, and how it ended, as the Lua functions take it: see `commit_of`."""
 
 
 class WorkerLane:
@@ -332,6 +335,8 @@ def _name_of_bell(token: Any, bells: Mapping[str, str]) -> str | None:
     return None if token is None else bells[token[0].decode()]
 
 
+# The answer to a turn
+
 RUN_WIDTH, STATE_WIDTH = width_of("GIVEN"), width_of("STATE")  # in the answer to a turn
 PLAIN, HEADED = width_of("GIVEN_PLAIN"), width_of("GIVEN_HEADED")
 OF_STREAMS = 1  # more where each delivery of a run names its stream, at the end
@@ -414,8 +419,21 @@ def _delivered(runs: Sequence[Any], flat: Sequence[Any]) -> list[EntryValues]:
     return found
 
 
-Committed: TypeAlias = tuple[Delivery, str, Sequence[Argument]]
-"""A delivery, and how it ended, as the Lua functions take it: see `commit_of`."""
+# Commits as arguments
+
+RUN_VALUES: Final = 4  # values that a run says at once; they are worth it for as many messages
+LOOKED_AT: Final = 20
+"""Messages of a call, its first ones: to look at all takes time where all are of one stream."""
+
+
+def are_apart(streams: Sequence[str] | Sequence[bytes]) -> bool:
+    """Whether it takes fewer values that each message names its stream than that runs of one stream do.
+
+    Args:
+        streams: of the messages, in order.
+    """
+    changes: int = sum(map(ne, streams, islice(streams, 1, None)))
+    return RUN_VALUES * changes > len(streams)
 
 
 def add_commits(arguments: list[Argument], commits: Sequence[Committed]) -> None:

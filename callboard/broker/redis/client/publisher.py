@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from callboard.broker.envelope import LOOKED_AT, NO_FENCE, Posting, are_apart, encode
+from callboard.broker.envelope import NO_FENCE, Posting, encode
 from callboard.broker.errors import (
     CommandError,
     ConnectionLostError,
@@ -29,7 +29,7 @@ from callboard.broker.telemetry import LISTENERS, Published, emit
 
 from .connection import Link, ServerClock, steady_ms
 from .endpoint import Argument
-from .lane import write_values
+from .lane import LOOKED_AT, are_apart, write_values
 
 LARGEST_BATCH = 500  # messages in one call
 LARGEST_BYTES = 4 * 1024 * 1024  # of bodies in one call
@@ -331,6 +331,8 @@ def _tell(posting: Posting) -> None:
     emit(Published, envelope.id, envelope.type, posting.stream, envelope.key)
 
 
+# Messages that wait for room
+
 FIRST_WAIT, LONGEST_WAIT = 0.01, 0.25  # seconds until the server is asked again whether there is room
 Place: TypeAlias = tuple[str, str]  # stream and agent key
 PostedItem: TypeAlias = tuple[Posting, asyncio.Future[bool]]
@@ -457,6 +459,8 @@ class WaitingRoom:
                     guest.future.set_exception(error)
                     guest.future.exception()
 
+
+# A batch, sent once whatever breaks
 
 FIRST_PAUSE: Final = 0.01  # seconds before a batch is sent again that was refused or lost
 LONGEST_PAUSE: Final = 0.5
@@ -586,6 +590,8 @@ def fail(batch: Sequence[tuple[T, asyncio.Future[R]]], error: Exception) -> None
             future.set_exception(error)
             future.exception()  # seen: its sender need not wait, and asyncio would complain
 
+
+# Events of runs
 
 LARGEST_WRITE: Final = 1000  # events in one call
 

@@ -1,6 +1,6 @@
 """Sentinels: which server is the primary, and whether it still is.
 
-They are asked anew before each connection, and what most of them say counts. Redis' guidelines for clients
+The sentinels are asked anew before each connection, and what most of them say counts. Redis' guidelines for clients
 (https://redis.io/docs/latest/develop/reference/sentinel-clients/) take the first answer; a sentinel that is cut off from
 the others goes on to name a primary that is cut off with it, and what is written there will be lost.
 """
@@ -20,6 +20,10 @@ from callboard.broker.settings import BrokerSettings
 
 from .endpoint import Address, Argument, Endpoint, Watched
 from .wire import Wire
+
+logger = logging.getLogger("callboard.broker")
+
+# Which server is the primary
 
 ROLE = ("ROLE",)
 
@@ -120,7 +124,7 @@ def check_role(primary: Endpoint, role: Any) -> None:
         )
 
 
-logger = logging.getLogger("callboard.broker")
+# Whether it still is
 
 LOOK_EVERY = 1.0  # seconds
 

@@ -309,6 +309,9 @@ async def attempts_at(transport: RedisTransport, agent_type: str, refs: Sequence
     return [_parked(ref, tried) for ref, tried in zip(refs, tries, strict=True)]
 
 
+_TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
+
+
 def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
     stream, _, entry = _text(ref).rpartition(" ")
     found = _TRIED.fullmatch((tried or b"").decode(errors="replace"))
@@ -320,9 +323,6 @@ def _parked(ref: bytes, tried: bytes | None) -> ParkedEntry:
         deaths=number(deaths) or 0,
         reason=error_in(reason) or reason,
     )
-
-
-_TRIED = re.compile(r"(\d+) \d+ (\d+) (.*)", re.DOTALL)
 
 
 async def timers(transport: RedisTransport, n: int = 20) -> tuple[Timer, ...]:

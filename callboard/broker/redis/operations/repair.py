@@ -402,6 +402,9 @@ def _questions(shot: BookSnapshot) -> Iterator[Suspicion]:
     yield from (Suspicion("question", (name,)) for name in sorted(shot.questions))
 
 
+SORTED_AT_ONCE = 500  # as in lua/repair/order.lua: a list that is no longer is sorted as a whole
+
+
 def misplaced(refs: Sequence[str]) -> Iterator[str]:
     """Entries that have to be moved, as few as possible, in the order in which they were published.
 
@@ -427,15 +430,16 @@ def misplaced(refs: Sequence[str]) -> Iterator[str]:
         yield f"{ref}|{known[stay[after]][1] if after < len(stay) else ''}"
 
 
+Place: TypeAlias = tuple[int, int]
+URGENT: Place = (-1, -1)  # a reset is before everything else
+
+
 def _place(ref: str) -> Place | None:
     suffix, _, entry = ref.partition(" ")
     if suffix.startswith("urgent:"):
         return URGENT
     first, _, second = entry.partition("-")
     return (int(first), int(second)) if first.isdecimal() and second.isdecimal() else None
-
-
-SORTED_AT_ONCE = 500  # as in lua/repair/order.lua: a list that is no longer is sorted as a whole
 
 
 def _longest_rising(places: Sequence[Place]) -> list[int]:
@@ -489,8 +493,3 @@ def _undeclared(subscribers: Mapping[str, list[str]], declared: set[str]) -> Ite
     names = {name for types in subscribers.values() for name in types}
     for name in sorted(names - declared):
         yield Fault("undeclared", (name,), "stays", "start a worker of it again: it declares its type")
-
-
-Place: TypeAlias = tuple[int, int]
-
-URGENT: Place = (-1, -1)  # a reset is before everything else

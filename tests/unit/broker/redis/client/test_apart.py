@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.broker.envelope import are_apart
+from callboard.broker.redis.client.lane import are_apart
 
 
 @pytest.mark.parametrize(

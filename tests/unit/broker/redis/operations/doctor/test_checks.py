@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from callboard.broker.errors import CommandError
-from callboard.broker.redis.operations import (
-    server_checks as clock,
-    server_checks as latency,
-    server_checks as memory,
-    server_checks as permissions,
-    server_checks as persistence,
-    server_checks as replica,
-    server_checks as server,
-)
+from callboard.broker.redis.operations import server_checks
 
 from .faked import FakeSubject, subject
 
@@ -39,7 +31,7 @@ def levels(findings: Any) -> list[str]:
     ],
 )
 async def test_versions(info: dict[str, str], wanted: list[str], says: str) -> None:
-    findings = await server.examine_server(subject(info=info))
+    findings = await server_checks.examine_server(subject(info=info))
     assert levels(findings) == wanted
     assert says in " ".join(finding.what for finding in findings)
 
@@ -61,7 +53,7 @@ async def test_versions(info: dict[str, str], wanted: list[str], says: str) -> N
     ],
 )
 async def test_persistence(info: dict[str, str], settings: dict[str, str], wanted: list[str]) -> None:
-    assert levels(await persistence.examine_persistence(subject(info=info, settings=settings))) == wanted
+    assert levels(await server_checks.examine_persistence(subject(info=info, settings=settings))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,7 @@ async def test_persistence(info: dict[str, str], settings: dict[str, str], wante
     ],
 )
 async def test_memory(info: dict[str, str], wanted: list[str]) -> None:
-    assert levels(await memory.examine_memory(subject(info=info))) == wanted
+    assert levels(await server_checks.examine_memory(subject(info=info))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -97,17 +89,17 @@ async def test_clocks(ahead_ms: int, last: int | None, wanted: list[str]) -> Non
         "TIME": [str(int(now // 1000)).encode(), str(int(now % 1000) * 1000).encode()],
         "GET": clock_text,
     }
-    assert levels(await clock.examine_clock(subject(answers=answers))) == wanted
+    assert levels(await server_checks.examine_clock(subject(answers=answers))) == wanted
 
 
 async def test_a_clock_that_is_none_mends_itself() -> None:
     now = [str(int(time.time())).encode(), b"0"]
-    findings = await clock.examine_clock(subject(answers={"TIME": now, "GET": b"soon"}))
+    findings = await server_checks.examine_clock(subject(answers={"TIME": now, "GET": b"soon"}))
     assert "mends itself" in findings[1].do
 
 
 async def test_latency_is_measured() -> None:
-    (finding,) = await latency.examine_latency(subject(answers={"PING": "PONG"}))
+    (finding,) = await server_checks.examine_latency(subject(answers={"PING": "PONG"}))
     assert "a round trip takes" in finding.what
 
 
@@ -143,12 +135,12 @@ REPLICA = "ip=10.0.0.2,port=6379,state=online,offset={offset},lag={lag}"
     ],
 )
 async def test_replicas(info: dict[str, str], durability: str, wanted: list[str]) -> None:
-    assert levels(await replica.examine_replica(subject(info=info, durability=durability))) == wanted
+    assert levels(await server_checks.examine_replica(subject(info=info, durability=durability))) == wanted
 
 
 async def test_rights_are_asked_for_without_being_used() -> None:
     one = FakeSubject(answers={"ACL WHOAMI": b"app", "ACL DRYRUN": b"OK"})
-    first, second = await permissions.examine_permissions(one)
+    first, second = await server_checks.examine_permissions(one)
     assert (first.level, second.level) == ("ok", "info")
     assert "flushall" in second.what
     assert not [words for words in one.asked if not words.startswith("ACL ")]
@@ -164,7 +156,7 @@ async def test_what_is_missing_is_named() -> None:
             "ACL DRYRUN": b"OK",
         }
     )
-    (finding,) = await permissions.examine_permissions(one)
+    (finding,) = await server_checks.examine_permissions(one)
     assert finding.level == "error"
     assert "may not run hset" in finding.what
     assert "callboard acl worker" in finding.do
@@ -177,5 +169,5 @@ async def test_without_the_right_to_ask_each_command_is_tried() -> None:
         "xack": CommandError("NOPERM this user has no permissions to run the 'xack' command"),
         "hset": CommandError("WRONGTYPE Operation against a key holding the wrong kind of value"),
     }
-    (finding,) = await permissions.examine_permissions(subject(answers=answers))
+    (finding,) = await server_checks.examine_permissions(subject(answers=answers))
     assert "the user of this connection may not run xack" in finding.what

@@ -49,7 +49,7 @@ def worst(findings: list[Finding]) -> Level:
     return max((finding.level for finding in findings), key=lambda level: level.rank)
 
 
-def test_every_file_in_the_folder_is_a_check() -> None:
+def test_the_checks_are_made_in_this_order() -> None:
     assert list(all_checks()) == [
         *(
             "layout",
