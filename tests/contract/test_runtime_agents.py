@@ -380,7 +380,7 @@ async def test_an_agent_that_works_for_long_is_not_idle(runtimes: Runtimes) -> N
             self.handled += 1
             return Answer(text=str(self.handled))
 
-    runtime = await runtimes.started(settings={"passivate_after": 0.05, "max_idle_agents": 1})
+    runtime = await runtimes.started(settings={"passivate_after": 0.5, "max_idle_agents": 1})
     await Slow.register(runtime, "slow", Slow)
     asking = [asyncio.create_task(runtime.send_message(Ask(), AgentId("slow", "busy"))) for _ in range(2)]
     await eventually(lambda: len(alive) == 1)
