@@ -32,7 +32,7 @@ def test_wrong_use_says_how_a_team_is_asked(poets: ShopFolder) -> None:
         (
             "poets/sea",
             "A line",
-        ): 'poets is a team, which is given a task: callboard ask MODULE:APP poets "the task" '
+        ): "poets is a team, which is given a task: callboard ask MODULE:APP poets 'the task' "
         "--conversation sea",
         ("poets.writer/sea", "A line"): "poets.writer belongs to the team poets, which is given a task",
         ("poets", "A", "line"): "give it a task as one text in quotes",
