@@ -193,7 +193,10 @@ def imports(site: Site, size: Size) -> Sample:
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
         return time.perf_counter() - began
 
-    return {"s": timed("from callboard import App, RoutedAgent"), "raw s": timed("import redis.asyncio, msgpack, pydantic")}
+    return {
+        "s": timed("from callboard import App, RoutedAgent"),
+        "raw s": timed("import redis.asyncio, msgpack, pydantic"),
+    }
 
 
 def embedded(site: Site, size: Size) -> Sample:
