@@ -149,9 +149,16 @@ class ServerNotFoundError(BrokerError):
 
 
 UNDECLARED: Final = (
-    "this user of the server may not load functions and declare agent types and subscriptions, and something here "
+    "this user of the server may not declare agent types and subscriptions, and something here "
     "is not declared yet, or with other settings: start a worker of this version first, with the same settings, as a "
     "user with the rules that `{rules}` prints. The server says: {reason}"
+)
+
+
+UNDEPLOYED: Final = (
+    "the server lacks the functions of this version of Callboard, and this user may not "
+    "load them: run `callboard deploy --url URL` once, as a user with the rules that `callboard acl deploy` prints. "
+    "The server says: {reason}"
 )
 
 
@@ -159,17 +166,20 @@ class CommandError(BrokerError):
     """The server refused a command; the text is the server's.
 
     Attributes:
-        undeclared_in: the namespace, where a process would declare something, or load the functions, and its user may do
-            neither; else "".
+        undeclared_in: the namespace, where a process would declare something, and its user may not; else "".
+        is_undeployed: the server lacks the functions of this version, and the user may not load them.
     """
 
     template = "{sentence}"
 
     reason: str
     undeclared_in: str = ""
+    is_undeployed: bool = False
 
     @property
     def sentence(self) -> str:
+        if self.is_undeployed:
+            return UNDEPLOYED.format(reason=self.reason)
         if not self.undeclared_in:
             return self.reason
         from callboard.foundation.texts import shell_line

@@ -21,7 +21,11 @@ UNHEARD = 5
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-ROLES = {"up": "worker", "worker": "worker", "demo": "worker", "publish": "publisher", "ask": "publisher"}
+ROLES = {
+    **dict.fromkeys(("up", "worker", "demo"), "worker"),
+    **dict.fromkeys(("publish", "ask"), "publisher"),
+    "deploy": "deploy",
+}
 """The role of `callboard acl` that a command needs; the others need an operator."""
 
 
@@ -107,11 +111,16 @@ def sentence_of(error: BaseException, command: str = "") -> str:
 
     role = ROLES.get(command, "operator")
     undeclared = isinstance(error, CommandError) and error.undeclared_in
+    if isinstance(error, CommandError) and error.is_undeployed:
+        return str(error)  # another user has to do something first
     if undeclared and role == "publisher":
         return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
         error = error.__cause__ if undeclared and error.__cause__ else error
-        rules = shell_line("callboard", "acl", role, "--namespace", "NAME")
+        if "'function|" in str(error):
+            role = "deploy"  # functions are of all namespaces
+        confined = () if role == "deploy" else ("--namespace", "NAME")
+        rules = shell_line("callboard", "acl", role, *confined)
         return (
             f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
             f"`{rules}` prints its rules. The server says: {error}"

@@ -27,15 +27,21 @@ from callboard import (
     rpc,
 )
 from callboard.broker import BrokerSettings, envelope as claims
-from callboard.broker.errors import CommandError, OverloadedError, RequestTimeoutError
+from callboard.broker.errors import (
+    CommandError,
+    OverloadedError,
+    RequestTimeoutError,
+    ServerUnavailableError,
+)
 from callboard.broker.redis.catalogue import CATALOGUE, kind_of
 from callboard.broker.redis.client import connection as follower
 from callboard.broker.redis.client.blocking import BlockingWire
 from callboard.broker.redis.client.endpoint import Endpoint
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.library import OPERATIONS
+from callboard.broker.redis.library import OPERATIONS, library
 from callboard.broker.redis.operations import deadletters
 from callboard.broker.redis.operations.acl import (
+    DEPLOY,
     KEY,
     OPERATOR,
     PUBLISHER,
@@ -48,6 +54,7 @@ from callboard.broker.redis.operations.acl import (
 )
 from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.inspect import overview
+from callboard.broker.redis.operations.namespaces import Deployed, code_on, delete_old_libraries, deploy
 from callboard.broker.redis.operations.repair import repair
 from callboard.runs import a_run
 from callboard.runtime.errors import RunRightsError
@@ -55,6 +62,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RoundRobinGroupChat, list_runs
 from tests.helpers.chat import Echo
 from tests.helpers.eventually import eventually
+from tests.helpers.forwarder import Forwarder
 from tests.helpers.servers import Kind, ServerProcess, kinds
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +125,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 async def admin(server: ServerProcess) -> AsyncIterator[RedisTransport]:
-    """The default user of a server where the three roles exist."""
+    """The default user of a server where the roles exist, and the functions, which no role but one may load."""
     transport = RedisTransport(server.url, BrokerSettings(namespace=NAMESPACE))
     await transport.admin.command("FLUSHALL")
     await transport.admin.command("FUNCTION", "FLUSH")
@@ -126,6 +134,7 @@ async def admin(server: ServerProcess) -> AsyncIterator[RedisTransport]:
         await transport.admin.command(
             "ACL", "SETUSER", role, "reset", "on", f">{role}", *rules(role, NAMESPACE, role)
         )
+    await deploy(transport)
     yield transport
     await transport.close()
 
@@ -183,6 +192,168 @@ async def test_a_publisher_begins_a_run_of_a_team_and_is_told_before_that_it_may
         assert [run.run_id for run in await list_runs(worker)] == ["one"]
 
 
+# The functions
+
+
+async def test_without_the_functions_no_role_can_load_them_and_each_is_told_who_can(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    await admin.admin.command("FUNCTION", "FLUSH")
+    for role in ("worker", "publisher", "operator"):
+        runtime = RedisAgentRuntime.from_app(app, url_of(server, role), namespace=NAMESPACE, types=["quiet"])
+        with pytest.raises(CommandError, match="`callboard acl deploy` prints") as refused:
+            await _begun(runtime)
+        assert refused.value.is_undeployed
+    await _examined(server, "operator", "lacks the functions of this version")
+    deployer = RedisTransport(url_of(server, "deploy"), BrokerSettings())
+    assert [await deploy(deployer), await deploy(deployer)] == [Deployed.LOADED, Deployed.THERE]
+    await deployer.close()
+    await _examined(server, "operator", "are on the server as they are here", "ok")
+
+
+async def _begun(runtime: RedisAgentRuntime) -> None:
+    async with runtime:
+        runtime.start()
+        await runtime.ready()
+
+
+async def _examined(server: ServerProcess, role: Role, says: str, level: str = "error") -> None:
+    transport = RedisTransport(url_of(server, role), BrokerSettings(namespace=NAMESPACE))
+    report = await examine(transport)
+    await transport.close()
+    own = next(finding for finding in report.findings if finding.check == "libraries")
+    assert (own.level, says in own.what) == (level, True), own
+
+
+async def test_a_running_worker_that_may_not_load_functions_waits_until_they_are_there_again(
+    server: ServerProcess, admin: RedisTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = BrokerSettings(namespace=NAMESPACE)
+    async with RedisAgentRuntime.from_app(app, url_of(server, "worker"), settings=settings) as worker:
+        worker.start()
+        await worker.send_message(Count(total=0), AgentId("quiet", "a"))
+        await admin.admin.command("FUNCTION", "FLUSH")
+        await eventually(lambda: "callboard deploy" in caplog.text, 10, what="the sentence in the log")
+        await deploy(admin)
+        await eventually(lambda: _answers(worker), 20, what="an answer")
+
+
+async def _answers(runtime: RedisAgentRuntime) -> bool:
+    try:
+        return bool(await runtime.send_message(Count(total=0), AgentId("quiet", "a"), timeout=1))
+    except (RequestTimeoutError, CommandError, ServerUnavailableError):
+        return False
+
+
+BURGLAR = (
+    "redis.register_function('{name}_{operation}', "
+    "function() return redis.call('GET', 'callboard:{{other}}:secret') end)"
+)
+"""A function in the place of one of ours, which reads another namespace with the rights of who calls it."""
+
+
+@pytest.mark.parametrize("role", ["worker", "operator", "publisher"])
+async def test_a_user_of_one_namespace_puts_no_code_in_the_place_of_what_another_runs(
+    server: ServerProcess, admin: RedisTransport, role: Role
+) -> None:
+    """Whoever may replace the library reads the keys of `other` as soon as a worker of `other` calls it."""
+    await admin.admin.command("SET", "callboard:{other}:secret", "s3cret")
+    ours = library()
+    named = f"#!lua name={ours.name}\n" + "\n".join(
+        BURGLAR.format(name=ours.name, operation=operation) for operation in OPERATIONS
+    )
+    user = RedisTransport(url_of(server, role), BrokerSettings(namespace=NAMESPACE))
+    attempts: list[tuple[str, ...]] = [
+        ("FUNCTION", "LOAD", "REPLACE", named),
+        ("FUNCTION", "DELETE", ours.name),
+        ("FUNCTION", "RESTORE", "x", "REPLACE"),
+        ("FUNCTION", "FLUSH"),
+        ("FUNCTION", "LOAD", named.replace(ours.name, "callboard_other")),
+    ]
+    for words in attempts:
+        with pytest.raises(CommandError, match="NOPERM"):
+            await user.admin.command(*words)
+    await user.close()
+    assert await admin.admin.run("idle", ("",)) != b"s3cret"
+    await _examined(server, "operator", "are on the server as they are here", "ok")
+
+
+async def test_functions_that_were_replaced_all_the_same_are_named_and_put_right(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    name = library().name
+    text = f"#!lua name={name}\n{BURGLAR.format(name=name, operation='idle')}"
+    await admin.admin.command("FUNCTION", "LOAD", "REPLACE", text)
+    await _examined(server, "operator", "somebody has replaced them")
+    deployer = RedisTransport(url_of(server, "deploy"), BrokerSettings())
+    assert await deploy(deployer) == Deployed.REPLACED
+    await deployer.close()
+    await _examined(server, "operator", "are on the server as they are here", "ok")
+
+
+async def test_two_versions_side_by_side_need_one_deployment_each(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    """The functions of a version that comes do not touch those of the one that goes, and are there for its workers."""
+    old = "#!lua name=callboard_0ld\nredis.register_function('callboard_0ld_do', function() return 1 end)"
+    await admin.admin.command("FUNCTION", "LOAD", old)
+    deployer = RedisTransport(url_of(server, "deploy"), BrokerSettings())
+    assert await deploy(deployer) == Deployed.THERE
+    settings = BrokerSettings(namespace=NAMESPACE)
+    async with RedisAgentRuntime.from_app(app, url_of(server, "worker"), settings=settings) as worker:
+        worker.start()
+        assert await _answers(worker)
+    worker_link = RedisTransport(url_of(server, "worker"), settings)
+    assert await worker_link.admin.command("FCALL", "callboard_0ld_do", 0) == 1
+    await worker_link.close()
+    assert await delete_old_libraries(deployer) == ("callboard_0ld",)
+    await deployer.close()
+
+
+async def test_after_a_failover_a_worker_that_may_not_load_functions_finds_them_on_the_replica() -> None:
+    with (
+        ServerProcess(access="tcp", options=("--repl-diskless-sync-delay", "0")) as primary,
+        ServerProcess(access="tcp") as replica,
+        Forwarder(primary.port) as address,
+    ):
+        settings = BrokerSettings(namespace=NAMESPACE)
+        old, new = (RedisTransport(each.url, settings) for each in (primary, replica))
+        for each in (old, new):
+            await each.admin.command(
+                "ACL", "SETUSER", "worker", "reset", "on", ">worker", *rules("worker", NAMESPACE)
+            )
+        await new.admin.command("REPLICAOF", "127.0.0.1", primary.port)
+        await deploy(old)
+
+        async def has_followed() -> bool:
+            return await code_on(new) == library().text
+
+        await eventually(has_followed, 30)
+        url = address.url.replace("://", "://worker:worker@")
+        async with RedisAgentRuntime.from_app(app, url, settings=settings) as worker:
+            worker.start()
+            assert await _answers(worker)
+            primary.kill()
+            await new.admin.command("REPLICAOF", "NO", "ONE")
+            address.target = replica.port
+            await eventually(lambda: _answers(worker), 30, what="an answer by way of the new primary")
+        for each in (old, new):
+            await each.close()
+
+
+async def test_the_doctor_warns_of_a_confined_user_who_may_load_functions(
+    server: ServerProcess, admin: RedisTransport
+) -> None:
+    await admin.admin.command("ACL", "SETUSER", "worker", "+function|load")  # as the rules once were
+    for role in ("worker", "operator"):
+        transport = RedisTransport(url_of(server, role), BrokerSettings(namespace=NAMESPACE))
+        found = [one.level for one in (await examine(transport)).findings if "may load functions" in one.what]
+        assert found == (["warning"] if role == "worker" else [])
+        await transport.close()
+    report = await examine(admin)
+    assert not [one for one in report.findings if "is confined to keys" in one.what]
+
+
 async def denials(admin: RedisTransport) -> list[dict[str, Any]]:
     found = await admin.admin.command("ACL", "LOG")
     return [
@@ -210,7 +381,7 @@ async def test_each_role_can_do_its_work(server: ServerProcess, admin: RedisTran
 
             await eventually(all_counted)
         await _look_after(url_of(server, "operator"))
-    assert await denials(admin) == []
+    assert [one for one in await denials(admin) if one["object"] != b"config|get"] == []
 
 
 async def _look_after(url: str) -> None:
@@ -248,6 +419,9 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "MONITOR": (),
     "MODULE LIST": (),
     "FUNCTION FLUSH": (),
+    "FUNCTION RESTORE": ("x",),
+    "CONFIG GET": ("requirepass",),
+    "SLOWLOG GET": ("1",),
     "SWAPDB": ("0", "1"),
     "RENAME": ("{key}", "{key}2"),
     "SUBSCRIBE": ("x",),
@@ -256,10 +430,12 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "SET": ("another:key", "1"),
     "XADD": ("callboard:{other}:topic:notes", "*", "a", "b"),
 }
-# Only who repairs may delete what other versions left.
-NOT_OPERATOR: dict[str, tuple[str, ...]] = {"FUNCTION DELETE": ("x",)}
-ONLY_PUBLISHER: dict[str, tuple[str, ...]] = {
+# Functions are of all namespaces.
+NOT_CONFINED: dict[str, tuple[str, ...]] = {
+    "FUNCTION DELETE": ("x",),
     "FUNCTION LOAD": ("REPLACE", "#!lua name=x\nredis.register_function('x', function() end)"),
+}
+NOT_PUBLISHER: dict[str, tuple[str, ...]] = {
     "HGET": ("callboard:{shop}:state:counter:a", "d"),
     "XRANGE": ("callboard:{shop}:topic:notes", "-", "+"),
     "XREAD": ("STREAMS", "callboard:{shop}:topic:notes", "0"),
@@ -283,8 +459,8 @@ async def test_nobody_can_do_more(server: ServerProcess, admin: RedisTransport, 
     user = RedisTransport(url_of(server, role), BrokerSettings(namespace=NAMESPACE))
     key = user.keys.of("topic:notes")
     await admin.admin.command("XADD", key, "*", "type", "Note")
-    more = ONLY_PUBLISHER if role == "publisher" else {}
-    beyond = {} if role == "operator" else NOT_OPERATOR
+    more = NOT_PUBLISHER if role in ("publisher", "deploy") else {}
+    beyond = {} if role == "deploy" else NOT_CONFINED
     allowed = []
     for name, arguments in {**FORBIDDEN, **beyond, **more}.items():
         words = [*name.split(), *(word.replace("{key}", key) for word in arguments)]
@@ -311,7 +487,8 @@ def test_the_lists_name_every_command_that_the_functions_run() -> None:
 
 
 def test_the_lists_name_every_command_that_python_sends() -> None:
-    known = {name.split("|")[0] for name in (*OPERATOR, "auth", "select")}
+    # Where the user may not, CONFIG GET is done without.
+    known = {name.split("|")[0] for name in (*OPERATOR, "auth", "select", "config")}
     for path in (ROOT / "callboard" / "broker").rglob("*.py"):
         for command in re.findall(
             r"\b(?:command|call|_command)\(\s*\"([A-Z]{2,})\"", path.read_text("utf-8")
@@ -379,6 +556,8 @@ def flattened(answer: list[Any]) -> Iterator[tuple[str, int, int, bool]]:
 
 def is_allowed(role: Role, name: str, kind: str) -> bool:
     """What the table says."""
+    if role == "deploy":
+        return name in DEPLOY
     if role != "publisher":
         mine = kind not in ("another namespace", "not ours")
         return mine and name in (OPERATOR if role == "operator" else RUNTIME)

@@ -10,7 +10,8 @@ A commit's mode is a text of marks, in the order in which they stand here; its a
 text is made, so that there is no second list.
 
 Every version has a library of its own name, so that processes of two versions work side by side, and none can tell if it is
-the last. A process that may load functions loads its own again where it is missing.
+the last. A process that may load functions loads its own again where it is missing. A user who is confined to a namespace
+may not: a library runs with the rights of each user who calls it, and who may load one can replace those of the others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from callboard.broker.envelope import MOST_HEAD, MOST_SENDER
+from callboard.broker.errors import CommandError, is_refused_right
 from callboard.broker.ids import MOST_NAME
 
 from .arguments import argument_constants, record_constants
@@ -186,6 +188,18 @@ def is_there_already(error: Exception) -> bool:
     return "already exists" in str(error)
 
 
+def loading() -> tuple[str, str, str]:
+    """The command that loads the library of this version."""
+    return ("FUNCTION", "LOAD", library().text)
+
+
+def refused_loading(error: CommandError) -> CommandError | None:
+    """The error to raise for one of `loading`; None: the library is there all the same."""
+    if is_there_already(error):
+        return None
+    return CommandError(error.reason, is_undeployed=True) if is_refused_right(str(error)) else error
+
+
 class Mark(StrEnum):
     """One letter of a commit's mode.
 
@@ -280,10 +294,24 @@ def marks_of(mode: str) -> list[Mark]:
 LIST = ("FUNCTION", "LIST", "LIBRARYNAME", "callboard_*")
 
 
+def code_on(answer: Sequence[Any]) -> str | None:
+    """The text of this version's library in the answer to `looking`; None where the server does not have it."""
+    return next((_fields(flat)[b"library_code"].decode(errors="replace") for flat in answer), None)
+
+
+def looking() -> tuple[str, ...]:
+    """The command for the text that the server has under the name of this version's library."""
+    return ("FUNCTION", "LIST", "LIBRARYNAME", library().name, "WITHCODE")
+
+
 def others(answer: Sequence[Any]) -> tuple[str, ...]:
     """The names in the answer to `LIST` that are not this version's."""
-    named = [dict(zip(flat[::2], flat[1::2], strict=True))[b"library_name"].decode() for flat in answer]
+    named = [_fields(flat)[b"library_name"].decode() for flat in answer]
     return tuple(sorted(name for name in named if name != library().name))
+
+
+def _fields(flat: Sequence[Any]) -> dict[bytes, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def deletion(name: str) -> tuple[str, str, str]:

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "doctor",
     "repair": "doctor",
     "acl": "operations",
+    "deploy": "deploy",
     "demo": "starter",
     "runs": "runs",
     "schedules": "schedules",

@@ -152,7 +152,7 @@ def reset(
 
 
 def acl(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="worker, publisher or operator.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="worker, publisher, operator or deploy.")],
     namespace: Namespace = None,
     user: Annotated[
         str | None,
@@ -166,11 +166,13 @@ def acl(
 ) -> None:
     """Print rules that confine a user of the server to a namespace.
 
-    A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters.
+    A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters. None
+    of them may load functions, which are of all namespaces: `callboard deploy` does, as a user of the role deploy.
     Put a password in place of PASSWORD. A publisher gets the replies to its own user only.
 
       callboard acl worker --namespace shop
       callboard acl publisher --namespace shop --file >> /etc/redis/users.acl
+      callboard acl deploy
     """
     from callboard.broker.redis.operations.acl import ROLES, Role, rules, user_of
     from callboard.cli.sessions import namespace_of

@@ -102,7 +102,7 @@ def test_libraries_of_other_versions_are_named_and_deleted_when_told(
 
 
 def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess) -> None:
-    for role in ("worker", "publisher", "operator"):
+    for role in ("worker", "publisher", "operator", "deploy"):
         words = shlex.split(shop.out("acl", role, "--namespace", "shop"))
         assert words[:2] == ["ACL", "SETUSER"]
         assert "OK" in redis_cli(shop, server, *words) or "True" in redis_cli(shop, server, *words)
@@ -111,6 +111,38 @@ def test_acl_prints_what_a_server_takes(shop: ShopFolder, server: ServerProcess)
         assert line.startswith(f"user callboard-{role} reset on >PASSWORD ")
     wrong = shop.run("acl", "admin")
     assert (wrong.returncode, "operator, publisher, worker" in wrong.stderr) == (2, True)
+
+
+def test_where_workers_may_not_load_the_functions_deploy_does(
+    shop: ShopFolder, server: ServerProcess
+) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")  # what was declared is not in the way
+    for role in ("worker", "operator", "deploy"):
+        redis_cli(shop, server, *shlex.split(shop.out("acl", role, "--namespace", "shop")))
+    as_role = {
+        role: ["--url", f"unix://callboard-{role}:PASSWORD@{server.path}"]
+        for role in ("worker", "operator", "deploy")
+    }
+    redis_cli(shop, server, "FUNCTION", "FLUSH")
+    for command, role in (("worker", "worker"), ("up", "worker"), ("status", "operator")):
+        app = ["--namespace", "shop"] if command == "status" else ["shop:app"]
+        done = shop.run(command, *app, *as_role[role])
+        assert done.returncode == (1 if command == "status" else 78), done.stderr
+        assert "run `callboard deploy --url URL` once" in done.stderr
+        assert "it needs the role" not in done.stderr
+    refused = shop.run("deploy", *as_role["worker"])
+    assert refused.returncode == 1
+    assert "it needs the role deploy, and `callboard acl deploy` prints its rules" in refused.stderr
+    assert shop.out("deploy", *as_role["deploy"]).startswith("loaded   callboard_")
+    assert shop.out("deploy", *as_role["deploy"]).startswith("there    callboard_")
+    assert shop.run("status", "--namespace", "shop", *as_role["operator"]).returncode == 0
+    kept = shop.run("repair", "--libraries", "--yes", *as_role["operator"])
+    assert kept.returncode == 0, "nothing is to be deleted"
+    old = "#!lua name=callboard_0ld\nredis.register_function('callboard_0ld_do', function() return 1 end)"
+    redis_cli(shop, server, "FUNCTION", "LOAD", old)
+    refused = shop.run("repair", "--libraries", "--yes", *as_role["operator"])
+    assert "it needs the role deploy, and `callboard acl deploy` prints its rules" in refused.stderr
+    assert shop.out("repair", "--libraries", "--yes", *as_role["deploy"]) == "deleted callboard_0ld\n"
 
 
 def test_a_user_with_too_few_rights_is_told_which_role_it_needs(

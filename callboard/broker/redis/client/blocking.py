@@ -21,7 +21,7 @@ import hiredis
 
 from callboard.broker.errors import BrokerError, CommandError, ConnectionLostError, layout_error
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.library import is_missing, is_there_already, library
+from callboard.broker.redis.library import is_missing, library, loading, refused_loading
 
 from .endpoint import Argument, Endpoint, Watched
 from .sentinels import ROLE, PrimarySearch, check_role
@@ -113,11 +113,10 @@ def run(connection: BlockingConnection, keys: Keys, function: str, arguments: Se
         if not is_missing(error):
             raise layout_error(str(error), keys.namespace) or error from None
     try:
-        connection.call(("FUNCTION", "LOAD", library().text))
+        connection.call(loading())
     except CommandError as error:
-        # Another process may have loaded the library since the server said that it is missing.
-        if not is_there_already(error):
-            raise
+        if (refused := refused_loading(error)) is not None:
+            raise refused from None
     return connection.call(command)
 
 

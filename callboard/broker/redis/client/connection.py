@@ -26,7 +26,7 @@ from callboard.broker.errors import (
     layout_error,
 )
 from callboard.broker.redis.keys import Keys
-from callboard.broker.redis.library import is_missing, is_there_already, library
+from callboard.broker.redis.library import is_missing, library, loading, refused_loading
 from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
 from callboard.broker.telemetry import Connected, emit
@@ -353,14 +353,14 @@ class Link:
 
     async def _load(self, channel: Channel, limit: float) -> None:
         try:
-            await channel.call_within(("FUNCTION", "LOAD", library().text), limit)
+            await channel.call_within(loading(), limit)
         except OverloadedError as error:
             raise OverloadedError(
                 "the server's memory is full, and it lacks the functions of this version, which can't be loaded"
             ) from error
         except CommandError as error:
-            if not is_there_already(error):
-                raise
+            if (refused := refused_loading(error)) is not None:
+                raise refused from None
 
     def doubt(self) -> None:
         """Drops the connection unless a call is under way, which has a limit of its own."""

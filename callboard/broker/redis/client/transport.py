@@ -151,7 +151,7 @@ class RedisTransport:
         try:
             return await self.admin.despite_losses(lambda: self.admin.run("declare", arguments))
         except CommandError as error:
-            if not is_refused_right(str(error)):
+            if error.is_undeployed or not is_refused_right(str(error)):
                 raise
             raise CommandError(str(error), self.keys.namespace) from error
 

@@ -282,9 +282,7 @@ def translate(error: Exception, url: str) -> Exception:
     if word in UNAVAILABLE:
         return ServerUnavailableError(url, text)
     if is_refused_right(text):
-        return CommandError(
-            f"{text}; `callboard acl ROLE` prints what a worker, a publisher and an operator may do"
-        )
+        return CommandError(f"{text}; `callboard acl ROLE` prints what each role may do")
     return CommandError(text)
 
 

@@ -1,4 +1,4 @@
-"""The least rights on a server for the users that run workers, publish, and look after a namespace.
+"""The least rights on a server for the users that run workers, publish, look after a namespace, and load the functions.
 
 Inside the Lua functions every command is checked against the rights of the user that calls them, so the lists name what
 the functions run as well. See https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/.
@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 from callboard.broker.redis.catalogue import CATALOGUE
 from callboard.broker.redis.keys import Keys, reply, user_in_names
 
-Role = Literal["worker", "publisher", "operator"]
+Role = Literal["worker", "publisher", "operator", "deploy"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 KEY: Final = "{key}"
@@ -27,7 +27,6 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "exists": (KEY,),
     "expire": (KEY, "10"),
     "fcall": ("callboard_none", "1", KEY),
-    "function|load": ("none",),
     "get": (KEY,),
     "hdel": (KEY, "f"),
     "hexists": (KEY, "f"),
@@ -111,17 +110,20 @@ OPERATOR: Final = (
     *(
         "acl|dryrun",
         "acl|whoami",
-        "config|get",
         "dbsize",
-        "function|delete",
         "function|list",
         "memory|usage",
         "scan",
-        "slowlog|get",
         "type",
     ),
 )
-"""The commands that doctor, repair, status, tail and the handling of dead letters run."""
+"""The commands that doctor, repair, status, tail and the handling of dead letters run.
+
+CONFIG GET, which tells the password of the default user, is not among them, nor SLOWLOG GET, which shows what others sent.
+"""
+
+DEPLOY: Final = ("client|setname", "function|delete", "function|list", "function|load", "ping")
+"""The commands of a user that loads the functions and deletes those of other versions. It has no keys."""
 
 PUBLISHER: Final = ("client|setname", "fcall", "ping", "time", "wait")
 """The commands of a publisher that touch no key, or only the prefix that every function is given."""
@@ -141,14 +143,17 @@ def user_of(role: Role) -> str:
 def rules(role: Role, namespace: str, user: str | None = None) -> tuple[str, ...]:
     """The rules of ACL SETUSER for a role, to come after `reset on >password`.
 
-    A publisher may not load functions, because a user who loads one can replace the one that workers run; and it may not
-    declare what is not declared yet. So a worker has to be there before the first publisher of a new version. It has a
-    selector for each group of keys with the commands that publishing runs on them, so that any function but those of a
-    publisher is refused before it has written anything.
+    Functions run with the rights of each user who calls them, and there is one set of them for all namespaces: so a user who
+    may load them, and replace one, has the rights of all others. Only the role "deploy" may, and it has no keys.
+
+    A publisher may not declare what is not declared yet. So a worker has to be there before the first publisher of a new
+    version. It has a selector for each group of keys with the commands that publishing runs on them, so that any function
+    but those of a publisher is refused before it has written anything.
 
     Args:
-        role: "worker" runs agents, "publisher" publishes and asks, "operator" looks, repairs and replays.
-        namespace: to which it is confined.
+        role: "worker" runs agents, "publisher" publishes and asks, "operator" looks, repairs and replays, "deploy" loads
+            functions.
+        namespace: to which it is confined; "deploy" is of the whole server.
         user: whom the rules are for, as it logs in: a publisher reads replies to its own user only. None: `user_of(role)`.
 
     Raises:
@@ -156,6 +161,8 @@ def rules(role: Role, namespace: str, user: str | None = None) -> tuple[str, ...
     """
     of = Keys(namespace).of
     first = ("resetchannels", "-@all")
+    if role == "deploy":
+        return (*first, *(f"+{name}" for name in DEPLOY))
     if role != "publisher":
         names = OPERATOR if role == "operator" else RUNTIME
         return (*first, f"~{of('*')}", *(f"+{name}" for name in names))

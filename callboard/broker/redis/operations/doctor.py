@@ -243,6 +243,8 @@ async def _made(examined: Examine, subject: Subject) -> Sequence[Finding]:
     except OverloadedError as refused:
         return [info(f"this could not be checked: {refused.reason}", do="see memory: then run doctor again")]
     except BrokerError as refused:
+        if isinstance(refused, CommandError) and refused.is_undeployed:
+            return []  # the check of the libraries tells of it, once
         # A refused right may come out of a function, too. And a user need not have all that checks would like to use.
         if not is_refused_right(str(refused)) and any(words in str(refused) for words in OF_DAMAGE):
             return [_unreadable(refused)]

@@ -1,8 +1,9 @@
-"""Contents of a server: its namespaces, and the libraries that other versions left."""
+"""Contents of a server: its namespaces, the library of this version, and those that other versions left."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from enum import StrEnum
 
 from callboard.broker.errors import CommandError
 from callboard.broker.redis import library as libraries
@@ -61,12 +62,45 @@ async def old_libraries(transport: RedisTransport) -> tuple[str, ...]:
     return libraries.others(await transport.admin.command(*libraries.LIST))
 
 
+class Deployed(StrEnum):
+    """What `deploy` did."""
+
+    LOADED = "loaded"
+    THERE = "there"
+    REPLACED = "replaced"
+    """There was another text under the name of this version's library."""
+
+
+async def deploy(transport: RedisTransport) -> Deployed:
+    """Sees to it that the server has the library of this version, as it is here.
+
+    Raises:
+        ServerUnavailableError, ConnectionLostError: the server can't be reached.
+        CommandError: the user may not list or load functions.
+    """
+    found = await code_on(transport)
+    if found == libraries.library().text:
+        return Deployed.THERE
+    name, load, text = libraries.loading()
+    await transport.admin.command(name, load, *(() if found is None else ("REPLACE",)), text)
+    return Deployed.LOADED if found is None else Deployed.REPLACED
+
+
+async def code_on(transport: RedisTransport) -> str | None:
+    """The text that the server has under the name of this version's library; None where it has none.
+
+    Raises:
+        ServerUnavailableError, ConnectionLostError: the server can't be reached.
+        CommandError: the user may not list functions.
+    """
+    return libraries.code_on(await transport.admin.command(*libraries.looking()))
+
+
 async def delete_old_libraries(transport: RedisTransport) -> tuple[str, ...]:
     """Deletes them, and returns their names.
 
-    A process of another version that is still running loads its library again with its next call. Only a publisher
-    whose user may not load functions waits until a worker of its version has made a call, which each does every few
-    seconds.
+    A process of another version that is still running loads its library again with its next call. One whose user may not
+    waits until another has loaded it.
 
     Raises:
         ServerUnavailableError, ConnectionLostError: the server can't be reached.

@@ -12,10 +12,13 @@ from callboard.broker.errors import BrokerError, CommandError, OverloadedError, 
 from callboard.broker.redis.client.blocking import is_as_it_was
 from callboard.broker.redis.client.endpoint import Endpoint, Watched
 from callboard.broker.redis.client.sentinels import PrimarySearch, as_server, ask
+from callboard.broker.redis.keys import Keys
+from callboard.broker.redis.library import library
+from callboard.foundation.texts import shell_line
 
 from .acl import KEY, RUNTIME, SAMPLES
 from .doctor import Finding, Subject, check, error, info, ok, server_line, some, warning
-from .namespaces import old_libraries
+from .namespaces import code_on, old_libraries
 
 Version = tuple[int, int, int]
 Product = Literal["Redis", "Valkey"]
@@ -196,7 +199,38 @@ def megabytes(number: int) -> str:
 
 @check("libraries", order=65)
 async def examine_libraries(subject: Subject) -> Sequence[Finding]:
-    """Names them."""
+    """Whether the functions of this version are there and as they are here; and which others there are."""
+    if subject.is_in_memory:
+        return [ok("the functions are in this process")]
+    return [*await _own_library(subject), *await _old_libraries(subject)]
+
+
+async def _own_library(subject: Subject) -> Sequence[Finding]:
+    text, name = await code_on(subject.transport), library().name
+    line = shell_line("callboard", "deploy", "--url", "URL")
+    do = f"{line}, as a user with the rules of `callboard acl deploy`"
+    if text == library().text:
+        return [ok("the functions of this version are on the server as they are here")]
+    if text is not None:
+        return [
+            error(
+                f"the functions {name} on the server are not those of this version: somebody has replaced them",
+                "they run with the rights of every user that calls them, on every namespace of the server",
+                f"find out who may load functions (callboard server cli ACL LIST), then: {do}",
+            )
+        ]
+    if await _is_taken(subject, None, LOAD_NOTHING):
+        return [ok("the functions of this version are not on the server; the first process loads them")]
+    return [
+        error(
+            f"the server lacks the functions of this version ({name}), and this user may not load them",
+            "no process of this version that connects as such a user can publish or handle anything",
+            do,
+        )
+    ]
+
+
+async def _old_libraries(subject: Subject) -> Sequence[Finding]:
     names = await old_libraries(subject.transport)
     if not names:
         return [ok("the server has no functions of other versions")]
@@ -210,8 +244,16 @@ async def examine_libraries(subject: Subject) -> Sequence[Finding]:
 
 
 SCRATCH = "doctor"
-DANGEROUS = ("flushall", "keys", "config|set", "shutdown", "debug", "restore", "eval")
-DANGEROUS_SAMPLES = {
+LOAD_NOTHING = ("FUNCTION", "LOAD", "none")
+"""It is refused in any case, as no library or for the lack of the right."""
+
+DANGEROUS = (
+    *("flushall", "keys", "config|set", "config|get", "shutdown", "debug", "restore", "eval"),
+    "function|load",
+)
+DANGEROUS_SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "function|load": ("none",),
+    "config|get": ("requirepass",),
     "flushall": (),
     "keys": ("*",),
     "config|set": ("maxmemory", "0"),
@@ -240,7 +282,27 @@ async def examine_permissions(subject: Subject) -> Sequence[Finding]:
                 f"{subject.acl('worker')}: shows the rules to set",
             )
         ]
-    return [ok(f"the user {user} may run all that a worker needs"), *await _too_much(subject, user, dry)]
+    return [
+        ok(f"the user {user} may run all that a worker needs"),
+        *await _loading(subject, user, dry),
+        *await _too_much(subject, user, dry),
+    ]
+
+
+async def _loading(subject: Subject, user: str, dry: bool) -> Sequence[Finding]:
+    """A user who is confined to its namespace, and may load functions, is not confined."""
+    asked = user if dry else None
+    another = ("GET", Keys("of-another").of(SCRATCH))
+    if await _is_taken(subject, asked, another) or not await _is_taken(subject, asked, LOAD_NOTHING):
+        return []
+    return [
+        warning(
+            f"the user {user} is confined to keys, and may load functions",
+            "a function runs with the rights of each user who calls it: this user, or a thief of its password, can replace "
+            "those of all namespaces, and so read and write what is in them",
+            f"{subject.acl('worker')}: rules without this right; `callboard deploy` loads them, as a user of its own",
+        )
+    ]
 
 
 async def _who(subject: Subject) -> str:
@@ -278,10 +340,16 @@ async def _too_much(subject: Subject, user: str, dry: bool) -> Sequence[Finding]
 async def _may(subject: Subject, user: str | None, name: str, sample: Sequence[str]) -> bool:
     key = subject.transport.keys.of(SCRATCH)
     words = [*name.split("|"), *(key if word == KEY else word for word in sample)]
+    if user is None:
+        with contextlib.suppress(CommandError, OverloadedError):
+            await subject.command("SET", key, "doctor", "PX", 10_000)
+    return await _is_taken(subject, user, words)
+
+
+async def _is_taken(subject: Subject, user: str | None, words: Sequence[str]) -> bool:
+    """Whether the server would run this command for a user; None: for this one, by sending it."""
     if user is not None:
         return bool(await subject.command("ACL", "DRYRUN", user, *words) == b"OK")
-    with contextlib.suppress(CommandError, OverloadedError):
-        await subject.command("SET", key, "doctor", "PX", 10_000)
     try:
         await subject.command(*words)
     except OverloadedError:
@@ -315,6 +383,12 @@ async def _file(subject: Subject, facts: Mapping[str, str]) -> Finding:
         return _synced(subject, sync)
     on = subject.setting_line("appendonly", "yes")
     save = await subject.setting("save")
+    if save is None:
+        return error(
+            "no append-only file; whether there are snapshots this user may not ask",
+            "a crash loses everything since the last snapshot, or all, acknowledged messages included",
+            on,
+        )
     if save:
         return error(
             f"no append-only file, only snapshots (save {save})",

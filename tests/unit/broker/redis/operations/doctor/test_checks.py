@@ -45,6 +45,7 @@ async def test_versions(info: dict[str, str], wanted: list[str], says: str) -> N
         ({"aof_enabled": "1"}, {}, ["info"]),
         ({"aof_enabled": "0"}, {"save": "3600 1"}, ["error"]),
         ({"aof_enabled": "0"}, {"save": ""}, ["error"]),
+        ({"aof_enabled": "0"}, {}, ["error"]),
         ({"aof_enabled": "1", "aof_last_write_status": "err"}, {"appendfsync": "always"}, ["ok", "error"]),
         ({"aof_enabled": "1", "rdb_last_bgsave_status": "err"}, {"appendfsync": "always"}, ["ok", "error"]),
         ({"aof_enabled": "1", "loading": "1"}, {"appendfsync": "always"}, ["ok", "warning"]),
