@@ -16,6 +16,7 @@ from callboard.broker.redis.client.transport import RedisTransport
 from callboard.core.declaration import Firing, Schedule
 from callboard.errors import UnknownNameError
 
+from .execution import running
 from .scheduler import posting_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Control:
         Returns:
             False when it was paused already.
         """
-        return await self._order("pause", *_target(what), by, *(("now",) if now else ()))
+        return await self._pausing("pause", *_target(what), by, "now" if now else "")
 
     async def cancel(self, message_id: str) -> None:
         """Cancels a message that was sent with ``tell(..., message_id=..., cancellable=True)``.
@@ -67,18 +68,18 @@ class Control:
 
     async def resume(self, what: AgentId | AgentType | str, *, by: str = "") -> bool:
         """Lets an agent type, or one agent, go on; False when it was not paused."""
-        return await self._order("resume", *_target(what), by)
+        return await self._pausing("resume", *_target(what), by)
 
     async def pause_topic(self, topic_type: str, *, by: str = "") -> bool:
         """Pauses a topic: its messages are not started any more, those of other topics are.
 
         An agent whose next message came by this topic waits, also for what came later by others: its order holds.
         """
-        return await self._order("pause", "topic", topic_type, by)
+        return await self._pausing("pause", "topic", topic_type, by)
 
     async def resume_topic(self, topic_type: str, *, by: str = "") -> bool:
         """Lets a topic go on; False when it was not paused."""
-        return await self._order("resume", "topic", topic_type, by)
+        return await self._pausing("resume", "topic", topic_type, by)
 
     async def paused(self) -> list[Pause]:
         """The agent types, agents and topics that are paused, the longest-paused first."""
@@ -95,10 +96,17 @@ class Control:
         Returns:
             False when its type is not declared, or a reset of it waits already.
         """
-        return await self._order("reset", agent_id.type, agent_id.key, self._ids.next(), by)
+        transport = await self._connect()
+        return await transport.order("reset", agent_id.type, agent_id.key, self._ids.next(), by)
 
-    async def _order(self, *arguments: str) -> bool:
-        return await (await self._connect()).order(*arguments)
+    async def _pausing(self, action: str, kind: str, name: str, by: str, when: str = "") -> bool:
+        transport = await self._connect()
+        execution = running(transport)
+        # A handler may stand still before this, in a process that was stopped, and go on when another worker has its message
+        # and has long let go on what is paused here: it would stay paused.
+        # guard: a handler pauses nothing when its message is another worker's
+        fence = None if execution is None else execution.fence
+        return await transport.order(action, kind, name, by, when, fence=fence)
 
 
 def _target(what: AgentId | AgentType | str) -> tuple[str, str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import coroutine
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import WithJsonSchema
 
@@ -28,7 +28,6 @@ from callboard.core.people import OnInput, Question, as_json, asking_by
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
 from callboard.messages.events import AnyMessage
-from callboard.runtime.control import Control
 from callboard.runtime.effects import noting
 from callboard.runtime.execution import in_run_path
 from callboard.runtime.steps import taping
@@ -40,6 +39,7 @@ from .loop import Choice, TurnLoop, is_kept, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
 from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
+    Act,
     Answer,
     Consult,
     Consulted,
@@ -66,6 +66,7 @@ from .protocol import (
 
 if TYPE_CHECKING:
     from callboard.core.protocol import AgentRuntime
+    from callboard.runtime.control import Control
     from callboard.runtime.runtime import RedisAgentRuntime
 
 
@@ -79,7 +80,6 @@ class RunSteps:
 
     Args:
         manager: Tells members and larger teams what they are to know.
-        control: Interrupts and cancels members, past their queued messages.
         state: What is remembered.
         loop: The turn loop.
         teams: Names of the members that are teams.
@@ -92,19 +92,18 @@ class RunSteps:
     def __init__(
         self,
         manager: Messaging,
-        control: Control,
         state: ManagerState,
         loop: TurnLoop,
         teams: frozenset[str],
         settings: BrokerSettings,
     ) -> None:
-        self._control = control
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
         self._settings = settings
-        self._consults = Consults(manager, control, loop.plan.name)
+        self._acts: list[tuple[Literal["cancel", "pause", "resume"], str]] = []
+        self._consults = Consults(manager, self._cancel, loop.plan.name)
         self.is_undone = False
         self._before = state.context.savepoint()
         self.stage = Stage(manager.runtime, manager.id, loop.plan.name)
@@ -274,7 +273,7 @@ class RunSteps:
             return
         await self._call_off(run)
         if run.timer:
-            await self._control.cancel(run.timer)
+            self._cancel(run.timer)
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
@@ -349,8 +348,7 @@ class RunSteps:
         await self._tell_all(Told(what="pause", now=now))
         if now:
             run.is_interrupted = True
-            for agent in self._agents_speaking():
-                await self._control.pause(agent, by="team", now=True)
+            self._acts += [("pause", str(agent)) for agent in self._agents_speaking()]
         return True
 
     async def resume(self, run: CurrentRun, now: bool) -> bool:
@@ -412,19 +410,35 @@ class RunSteps:
             if name in self._teams:
                 await self._manager.tell(Told(what="abort"), self._address(name))
             else:
-                await self._control.cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
+                self._cancel(asking_id(self._manager.id, run.run_id, speaking.turn))
         if run.asking and self._loop.termination is not None:
             # The turn loop does so where a member has spoken, or is to speak.
             await self._loop.termination.reset()
-        await self._consults.withdraw(run)
+        self._consults.withdraw(run)
         await self._let_go_on(run)
 
     async def _let_go_on(self, run: CurrentRun) -> None:
         """Members that were interrupted may speak again."""
         if run.is_interrupted:
             run.is_interrupted = False
-            for agent in self._agents_speaking():
-                await self._control.resume(agent, by="team")
+            self._acts += [("resume", str(agent)) for agent in self._agents_speaking()]
+
+    async def write(self) -> None:
+        """Put into the commit what readers are to see, and what is to be done with members once it is committed.
+
+        Orders to members do not wait for a commit. Given before it, they would hold although the run knows nothing of them:
+        where a manager dies or stands still in between for longer than its caller waits, the call is over. The run would
+        wait for ever for a member that was cancelled, or that is paused.
+        """
+        # guard: members are interrupted and cancelled for what is committed
+        if self._acts:
+            await self._manager.tell(Act(orders=self._acts), self._manager.id)
+            self._acts = []
+            await reached("order taken")
+        await self.stage.write()
+
+    def _cancel(self, message_id: str) -> None:
+        self._acts.append(("cancel", message_id))
 
     async def _tell_all(self, told: Told) -> None:
         for member in self._loop.plan.members:
@@ -584,13 +598,13 @@ class Consults:
 
     Args:
         manager: Tells the agent that asks.
-        control: Takes a question back.
+        cancel: Cancels the message by which it was asked.
         source: Name of the manager, which readers see as who asks.
     """
 
-    def __init__(self, manager: Messaging, control: Control, source: str) -> None:
+    def __init__(self, manager: Messaging, cancel: Callable[[str], None], source: str) -> None:
         self._manager = manager
-        self._control = control
+        self._cancel = cancel
         self._source = source
 
     def answers(self, run: CurrentRun) -> ContextScope[OnInput | None]:
@@ -620,10 +634,10 @@ class Consults:
         with in_run_path(run.path):
             await tell_all_of(self._manager, consult, asks, message_id=run.asking, cancellable=True)
 
-    async def withdraw(self, run: CurrentRun) -> None:
+    def withdraw(self, run: CurrentRun) -> None:
         """The run has ended: its question is withdrawn."""
         if run.asking:
-            await self._control.cancel(run.asking)
+            self._cancel(run.asking)
             run.asking = ""
 
 
@@ -683,6 +697,17 @@ async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> No
         input_id = getattr(error, "input_id", "")
     told = Consulted(id=consult.id, name=consult.name, status=status, answer=answer, input_id=input_id)
     await agent.tell(told, ctx.sender)
+
+
+async def act(control: Control, orders: Act) -> None:
+    """Cancel messages, pause agents and let them go on, as a manager has told itself."""
+    for what, of in orders.orders:
+        if what == "cancel":
+            await control.cancel(of)
+        elif what == "pause":
+            await control.pause(AgentId.from_str(of), by="team", now=True)
+        else:
+            await control.resume(AgentId.from_str(of), by="team")
 
 
 async def within(seconds: float, step: Coroutine[Any, Any, T], team: str) -> T:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from callboard.agents.base import Said, Task, TaskResult, result_of, task_messages
 from callboard.broker import AgentId
+from callboard.broker.errors import RequestTimeoutError
 from callboard.broker.redis.store import RedisStore
 from callboard.broker.remote_errors import register_error
 from callboard.core.cancellation import CancellationToken
@@ -306,8 +307,18 @@ class TeamClient:
 
         Raises:
             TeamNotRunError: There is no such run (a RuntimeError).
+            RequestTimeoutError: The manager is away. A run that `run_id` names is cancelled as soon as it is back.
         """
-        return await self._control(ControlRun(what="abort", run_id=run_id))
+        order = ControlRun(what="abort", run_id=run_id)
+        try:
+            return await self._control(order)
+        except RequestTimeoutError:
+            # A request that nobody waits for any more is not begun: the run would go on when its manager is back, and use
+            # what it costs, although it was cancelled.
+            # guard: a run that was cancelled while its manager was away does not go on
+            if run_id:
+                await self.runtime.tell(order, self._address)
+            raise
 
     async def _control(self, order: ControlRun) -> bool:
         accepted = await self.runtime.send_message(order, self._address)

@@ -655,6 +655,13 @@ FORK_STEPS: Final = (
 )
 """The steps of a fork."""
 
+ORDER_STEPS: Final = (
+    "order taken",  # what it changes is staged, and nothing is committed
+    "members to hear",  # it is committed, and no member has heard of it
+    "members heard",  # members have heard of it, and that is not committed
+)
+"""The steps of an order to a run that concerns who is speaking."""
+
 OnStep = Callable[[str], Awaitable[None]]
 
 _watching: list[OnStep] = []

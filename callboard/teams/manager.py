@@ -20,7 +20,7 @@ from callboard.runtime.effects import with_part
 from callboard.runtime.execution import run_path
 
 from .budget import TimeUp, not_limited
-from .bus_run import RunSteps, consult, note_answer
+from .bus_run import RunSteps, act, consult, note_answer
 from .errors import TeamForkError, TeamMemberError, TeamStateError
 from .fork import Forks, mark_turn
 from .loop import LedTeam, Participant, TurnLoop, reached
@@ -29,6 +29,7 @@ from .outcome import failure_by, turn_answered, unborn_text
 from .protocol import (
     BECOME,
     Accepted,
+    Act,
     Answer,
     Become,
     Born,
@@ -203,9 +204,9 @@ class TeamManager(RoutedAgent[ManagerState]):
         await self._keep(steps)
         return Accepted(run_id=run_id, state="working", done=not problem, problem=problem)
 
-    @rpc
+    @message_handler
     async def on_control(self, message: ControlRun, ctx: MessageContext) -> Accepted:
-        """Pause, resume, stop, abort."""
+        """Pause, resume, stop, abort. An order that was told, not asked for, is one whose caller did not wait any longer."""
         await self._miss_members()
         run = self.state.run
         if message.run_id and (run is None or run.run_id != message.run_id):
@@ -361,6 +362,15 @@ class TeamManager(RoutedAgent[ManagerState]):
             await steps.choose()
             await self._keep(steps)
 
+    @event
+    async def on_act(self, message: Act, ctx: MessageContext) -> None:
+        """Members are to be interrupted or cancelled, or may speak again, for what was committed a moment ago."""
+        await reached("members to hear")
+        if self._control is None:  # made once: it draws a random name
+            self._control = self._bus.control
+        await act(self._control, message)
+        await reached("members heard")
+
     # From a larger team
 
     @event
@@ -471,12 +481,8 @@ class TeamManager(RoutedAgent[ManagerState]):
         return cast("RedisAgentRuntime", self.runtime)
 
     async def _run_steps(self) -> RunSteps:
-        if self._control is None:  # made once: it draws a random name
-            self._control = self._bus.control
         settings = self._bus.settings
-        return RunSteps(
-            self, self._control, self.state, await self._turn_loop(), self._members.teams, settings
-        )
+        return RunSteps(self, self.state, await self._turn_loop(), self._members.teams, settings)
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""
@@ -507,7 +513,7 @@ class TeamManager(RoutedAgent[ManagerState]):
         if loop.termination is not None:
             self.state.termination = dict(await loop.termination.save_state())
         if steps is not None:
-            await steps.stage.write()
+            await steps.write()
 
     async def _undo(self) -> None:
         """The strategy is as it was before it chose; the condition is as it is."""

@@ -505,6 +505,20 @@ class Told(_Order):
     now: bool = False
 
 
+# Manager to itself
+
+
+@message(name="callboard.team.Act")
+class Act(_Order):
+    """Cancel messages, pause agents and let them go on, now that what they are told so for is committed.
+
+    Attributes:
+        orders: What, and of which message or agent, in the order in which they are given.
+    """
+
+    orders: list[tuple[Literal["cancel", "pause", "resume"], str]]
+
+
 # Manager to the agent that asks people, and back
 
 

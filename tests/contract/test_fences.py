@@ -90,6 +90,19 @@ async def test_records_of_a_handler_are_refused_and_not_found(driver: ServerDriv
     assert after == before, "nothing is written"
 
 
+async def test_orders_of_a_handler_are_refused(driver: ServerDriver, lose: Loss) -> None:
+    worker, delivery = await _held(driver)
+    order, transport = ("key", "clerk/a", "team"), driver.transport
+    assert await transport.order("pause", *order, "now", fence=delivery.fence)
+    await lose(driver, worker, delivery)
+    before = await driver.snapshot()
+    for late in (("resume", *order, ""), ("pause", "key", "clerk/b", "team", "now")):
+        with pytest.raises(FencedError, match=worker.name):
+            await transport.order(*late, fence=delivery.fence)
+    assert await driver.snapshot() == before, "nothing is written"
+    assert await transport.order("resume", *order), "from outside"
+
+
 async def test_a_message_that_comes_again_to_the_same_worker_is_its_own_again(driver: ServerDriver) -> None:
     worker, delivery = await _held(driver)
     await worker.turn(Done(delivery, Mark.RELEASE, ()))

@@ -1,7 +1,7 @@
-"""Processes of teams that kill themselves with -9 at a step of the turn loop.
+"""Processes of teams that kill themselves with -9 at a step of the turn loop, or stop there, as a machine that sleeps.
 
 ``DIES_AT`` names steps, `<type> <step>`, separated by commas: a process of that type dies when it reaches the step, once in
-the folder ``DEATHS``, which then has a file of that name with `-` for blanks.
+the folder ``DEATHS``, which then has a file of that name with `-` for blanks. ``DIES_BY`` names another signal, SIGSTOP.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ async def _die(step: str) -> None:
     mark = Path(os.environ["DEATHS"]) / death.replace(" ", "-")
     if not mark.exists():
         mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[os.environ.get("DIES_BY", "SIGKILL")])

@@ -35,7 +35,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "action id lasts part number scopes",
     ),
     "restore": ("type key data logs",),
-    "control": ("action message ends", "action kind name by when", "action type key id sender"),
+    "control": ("action message ends", "action kind name by when worker holds", "action type key id sender"),
     "nest": (
         "worker holds window idempotent process type message request id kind key from head body blob bytes",
     ),

@@ -441,11 +441,17 @@ def cancel(names: RunNames, url: Url = None, namespace: Namespace = None) -> Non
 
       callboard runs cancel poets:app 3f2a
 
-    Exit codes: 0 cancelled, 1 it has ended already, or there is no such run; 2 wrong use, 3 no server, 4 no answer.
+    Exit codes: 0 cancelled, 1 it has ended already, or there is no such run; 2 wrong use, 3 no server, 4 no answer:
+    it is cancelled as soon as a process of its team is back.
     """
+    from callboard.broker.errors import RequestTimeoutError
 
     async def order(client: TeamClient, run_id: str) -> None:
-        await client.abort(run_id)
+        try:
+            await client.abort(run_id)
+        except RequestTimeoutError:
+            hint(f"{run_id} is cancelled as soon as a process of its team is back")
+            raise
         say(f"{run_id} is cancelled")
 
     _give(names, url, namespace, order)

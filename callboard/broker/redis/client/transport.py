@@ -223,9 +223,20 @@ class RedisTransport:
 
         return StreamFollower(self.link("control"), CONTROL, take, is_own=False)
 
-    async def order(self, *arguments: Argument) -> bool:
-        """Gives an order that goes before queued work, see control.lua; whether it changed something."""
-        return bool(await self.admin.run("control", arguments))
+    async def order(self, *arguments: Argument, fence: Fence | None = None) -> bool:
+        """Gives an order that goes before queued work, see control.lua; whether it changed something.
+
+        Args:
+            arguments: of the order.
+            fence: of a handler that pauses or lets go on; None: it comes from outside.
+
+        Raises:
+            FencedError: another worker has the handler's message; nothing was changed.
+        """
+        answer = await self.admin.run("control", (*arguments, *(fence or ())))
+        if answer == b"FENCED" and fence is not None:
+            raise FencedError(fence.worker)
+        return bool(answer)
 
     async def idle(self) -> tuple[int, int, int, bytes]:
         """The work left in the namespace: unread streams, held keys, due timers; and a mark of the last message."""

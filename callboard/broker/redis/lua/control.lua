@@ -7,9 +7,9 @@
 --
 -- ARGV: 'cancel', message id, until (ms)
 --     | 'pause' or 'resume', 'type', 'key' or 'topic', name (`type`, `type/key` or topic), by whom, and for 'pause' 'now' where
---       what runs is interrupted as well
+--       what runs is interrupted as well, else ''; from a handler then its worker and what it holds (see workers.lua)
 --     | 'reset', agent type, key, message id, sender
--- Returns 1 when that changed something, else 0.
+-- Returns 1 when that changed something, else 0; 'FENCED' where the handler's worker holds its message no more.
 
 local CONTROL_ENTRIES = 10000
 
@@ -94,4 +94,9 @@ end
 
 local ACTIONS = { cancel = cancel, pause = pause, resume = resume, reset = reset }
 
-register('control', function() return ACTIONS[ARGV.action]() end)
+-- A handler whose worker stood still, and lost its message, would pause what another has let go on since.
+register('control', function()
+  local may_be_fenced = ARGV.action == 'pause' or ARGV.action == 'resume'
+  if may_be_fenced and is_fenced(ARGV.worker or '', ARGV.holds) then return 'FENCED' end
+  return ACTIONS[ARGV.action]()
+end)
