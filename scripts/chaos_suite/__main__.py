@@ -2,7 +2,8 @@
 
 It starts servers, worker processes and publishers of its own, does to them what machines, networks and people do, and
 then reads the streams and a log of the handlers' effects to see whether every acknowledged message took effect once, in
-order, one at a time. docs/reliability.md says what each fault does and what is expected.
+order, one at a time; and what stands on that: teams, memories, and what commands say. docs/reliability.md says what each
+fault does and what is expected.
 
   scripts/chaos                        everything, about 90 seconds
   scripts/chaos --list                 what there is

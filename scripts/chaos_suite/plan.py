@@ -18,8 +18,13 @@ SETTINGS: Final[dict[Act, Setting]] = {
     "server": Setting(),
     "loss": Setting(),
     "timers": Setting(workers=2, publishers=0),
+    "above": Setting(workers=1, publishers=0),
 }
-LANES: Final[tuple[tuple[Act, ...], ...]] = (("processes", "server"), ("network",), ("timers", "loss"))
+LANES: Final[tuple[tuple[Act, ...], ...]] = (
+    ("processes", "server"),
+    ("network", "above"),
+    ("timers", "loss"),
+)
 """Acts of a lane follow each other; the lanes go on at the same time, each on servers of its own."""
 
 

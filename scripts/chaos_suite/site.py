@@ -52,6 +52,7 @@ class Site:
 
     Attributes:
         server, fleet, load, space: the server, the workers, the publishers, the streams.
+        environ: variables of all processes.
         chance: what the faults draw from while they are at work.
         measured: what they have measured.
     """
@@ -63,9 +64,9 @@ class Site:
         options = ("--appendonly", "yes", "--appendfsync", setting.sync)
         self.kind: Kind = kind or best_kind()
         self.server = ServerProcess(self.kind, options=options)
-        environ = {**self._environ(), **setting.environ}
-        self.fleet = Fleet(NAMESPACE, environ, self._route)
-        self.load = Load(NAMESPACE, folder, setting.keys, setting.every, environ, self._route)
+        self.environ = {**self._environ(), **setting.environ}
+        self.fleet = Fleet(NAMESPACE, self.environ, self._route)
+        self.load = Load(NAMESPACE, folder, setting.keys, setting.every, self.environ, self._route)
         self.measured: list[Measured] = []
         self._effects = EffectsReader(folder)
         self._proxies: list[Proxy] = []

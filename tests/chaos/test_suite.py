@@ -12,13 +12,17 @@ import pytest
 
 from scripts.chaos_suite import history
 from scripts.chaos_suite.bank.run import run_bank
-from scripts.chaos_suite.faults import all_faults
+from scripts.chaos_suite.faults import Fault, all_faults
 from scripts.chaos_suite.faults.client_kill import ClientKill
+from scripts.chaos_suite.faults.crash_commands import CrashCommands
+from scripts.chaos_suite.faults.hostile_keys import HostileKeys, offered
 from scripts.chaos_suite.faults.kill_publisher import KillPublisher
 from scripts.chaos_suite.faults.kill_server import KillServerAlways
 from scripts.chaos_suite.faults.kill_worker import KillWorker
+from scripts.chaos_suite.faults.memory_killed import MemoryKilled
+from scripts.chaos_suite.faults.saving import Saving
 from scripts.chaos_suite.faults.stop_worker import StopWorker
-from scripts.chaos_suite.plan import ActPlan, Step
+from scripts.chaos_suite.plan import SETTINGS, ActPlan, Step
 from scripts.chaos_suite.progress import Lines
 from scripts.chaos_suite.runner import run_act
 from scripts.chaos_suite.setting import Setting
@@ -46,6 +50,37 @@ async def test_the_promise_holds_under_a_short_fixed_plan(tmp_path: Path, kind: 
     assert {event.op for event in events} == {"publish", "commit"}
     assert events == sorted(events, key=lambda event: event.time)
     assert sum(event.op == "commit" and event.type == "ok" for event in events) == result.committed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [HostileKeys(), MemoryKilled(), Saving()], ids=lambda fault: fault.name)
+async def test_what_stands_on_the_bus(tmp_path: Path, fault: Fault) -> None:
+    plan = ActPlan("above", SETTINGS["above"], (Step((fault,)),), "7 above")
+    result = await run_act(plan, tmp_path, Lines())
+    assert list(result.violations) == []
+
+
+async def test_what_commands_say_after_a_crash(tmp_path: Path) -> None:
+    plan = ActPlan("server", Setting(workers=1, publishers=1), (Step((CrashCommands(),)),), "7 server")
+    result = await run_act(plan, tmp_path, Lines())
+    assert list(result.violations) == []
+    assert result.committed > 0
+
+
+@pytest.mark.parametrize(
+    ("printed", "pasted"),
+    [
+        ("do:  callboard resume --namespace desk 'a; b'", ["callboard resume --namespace desk 'a; b'"]),
+        ("see `callboard dead list`, then go on", ["callboard dead list"]),
+        (
+            "`callboard resume '`x`'` lets",
+            ["callboard resume '", "callboard resume '`x", "callboard resume '`x`'"],
+        ),
+        ("callboard: clerk was killed, /usr/bin/callboard up is gone", []),
+    ],
+)
+def test_what_a_person_would_copy(printed: str, pasted: list[str]) -> None:
+    assert list(offered(printed)) == pasted
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal, Self
 from ..figures import Figure
 from ..site import Site
 
-Act = Literal["processes", "network", "server", "loss", "timers"]
+Act = Literal["processes", "network", "server", "loss", "timers", "above"]
 """Faults of one act share a place: see plan.py for what each act's place looks like."""
 
 FAULTS: Final[dict[str, type[Fault]]] = {}
@@ -52,3 +52,13 @@ class Fault(ABC):
     @abstractmethod
     async def strike(self, site: Site) -> None:
         """Does it and undoes it: afterwards the site works again, without the help of an operator."""
+
+
+def require(holds: object, problem: object) -> None:
+    """What a fault's promise says has to hold.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    if not holds:
+        raise RuntimeError(str(problem))
