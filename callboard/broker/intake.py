@@ -464,7 +464,10 @@ class Bell:
             except Exception as error:  # whatever it is, the turn may have been carried out
                 # guard: a turn at the bell that was not answered is asked after
                 self.brought = Brought(error, 0)
-                raise
+                if not isinstance(error, BrokerError):
+                    raise
+                # One of the server's is told of where the turn is asked after, which may be before this task counts as done.
+                rang, turn = "", None
             if turn is not None:
                 self.brought = Brought(turn, pull.room)
         # The lost token: this worker listened, a turn that it took for another reason filled it, then the token
@@ -482,9 +485,7 @@ class Bell:
             return  # it has told so itself
         self._listening = None
         if not listening.cancelled() and (error := listening.exception()) is not None:
-            # One of the server's is told of where the turn is asked after.
-            if self.brought is None or not isinstance(error, BrokerError):
-                logger.error("waiting for the bell failed, looking at every stream instead", exc_info=error)
+            logger.error("waiting for the bell failed, looking at every stream instead", exc_info=error)
             self.scan = True
         self._tell()
 

@@ -22,6 +22,7 @@ DOWN = 0.3  # seconds
 FOLDER = "appendonlydir"  # of the append-only file
 COPIES = 100  # of it, until one is whole
 IN_SYNC_WITHIN = 30.0  # seconds
+READ_WITHIN = 0.3  # seconds, for answers that wait in the buffers of sockets
 RETRY_EVERY, RETRIES = 0.05, 400
 
 
@@ -82,9 +83,14 @@ class Vault:
         self._primary.kill()
         shutil.rmtree(self._primary.folder / FOLDER)
         before.rename(self._primary.folder / FOLDER)
-        self.lost.append((began, clock.now()))
         self._primary.start()
+        await self._note_loss(began)
         await self._in_step()
+
+    async def _note_loss(self, began: float) -> None:
+        """What was acknowledged before the loss is read, and noted, after it: the event loop was busy with the servers."""
+        await asyncio.sleep(READ_WITHIN)
+        self.lost.append((began, clock.now()))
 
     def _copy(self) -> Path:
         """A copy of the append-only file; the server begins a new one now and then, and the copy is made anew then."""
@@ -114,11 +120,11 @@ class Vault:
         self._address.target = self._between.target = new.port
         if demoted:
             await _say(old, "REPLICAOF", *self._route())
-        self.lost.append((began, clock.now()))
         self._primary, self._replica = new, old
         if not demoted:
             old.forget_data()
             old.start()
+        await self._note_loss(began)
         await self._follow()
 
     def _route(self) -> tuple[str, str]:

@@ -192,6 +192,37 @@ async def test_a_bell_that_fails_does_not_end_the_listening() -> None:
         await work.committed("a1")
 
 
+class Refusing(FakeLane):
+    """Answers the turn at the bell when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer: asyncio.Future[Rung] = asyncio.get_running_loop().create_future()
+
+    async def turn_at_bell(self, agent_types: Sequence[str], seconds: float, pull: Pull) -> Rung:
+        return await self.answer
+
+
+async def test_a_lost_lease_that_is_dealt_with_at_once_is_no_failure_of_the_bell(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The finding: under load a worker takes what the bell has brought before its task counts as done."""
+    lane, told = Refusing(), list[str]()
+    types = {"counter": ConsumedType("counter")}
+    bell = Bell(lane, types, lambda _: True, lambda: told.append("nudge"), lambda: told.append("wake"), 1.0)
+    bell.scan = False
+    bell.listen(Pull((types["counter"],), 1, 0, False, 1))
+    await asyncio.sleep(0)
+    lane.answer.set_exception(FencedError("here:1:1"))
+    taken: list[object] = []
+    asyncio.get_running_loop().call_soon(lambda: taken.append(bell.take()))
+    await asyncio.sleep(0.01)
+    (brought,) = taken
+    assert brought is not None
+    assert (told, bell.scan, bell.take()) == (["wake"], True, None)
+    assert caplog.records == []
+
+
 async def test_a_wait_that_is_ended_before_it_began_is_followed_by_another() -> None:
     """A type is added in the very moment in which a worker without types begins to listen."""
     lane, nudged = FakeLane(), asyncio.Event()
