@@ -105,6 +105,7 @@ OPERATIONS = (
     "census",
     "measure",
     "tally",
+    "pulse",
     "schedule",
     "repair",
 )
