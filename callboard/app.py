@@ -88,9 +88,12 @@ class App:
         settings: Everything else about its use of the server; None: from the environment.
         retry: When a message that failed is tried again, for agent types that say nothing else; None: as the
             settings say.
+        together: Processes of `callboard up` that run all agent types, for an app with many types and little work: a
+            process takes some 35 MB. 0: each type has processes of its own, as its `processes` say, so that one that is
+            slow, or ends its process, holds up no other.
 
     Raises:
-        SettingValueError: The name or the namespace has other characters (a ValueError).
+        SettingValueError: The name or the namespace has other characters, or `together` is below 0 (a ValueError).
     """
 
     def __init__(
@@ -100,8 +103,10 @@ class App:
         namespace: str | None = None,
         settings: BrokerSettings | None = None,
         retry: RetryPolicy | None = None,
+        together: int = 0,
     ) -> None:
         self.name = name
+        self.together = together
         self.settings = settings
         self.retry = retry
         self._namespace = namespace
@@ -113,6 +118,8 @@ class App:
         for what, value in (("name", name), ("namespace", self.namespace)):
             if not AGENT_TYPE.match(value):
                 raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
+        if together < 0:
+            raise SettingValueError("together", repr(together), "a number of processes, 0 or more")
 
     @property
     def given_namespace(self) -> str | None:

@@ -160,10 +160,9 @@ class Meter:
         self._past.append((at, {name: one.done for name, one in by_type.items()}))
         while len(self._past) > 2 and self._past[1][0] <= at - WINDOW:
             self._past.popleft()
-        groups = dict.fromkeys(child.plan.group for child in children)
+        names = dict.fromkeys(name for child in children for name in child.plan.types)
         return [
-            self._row(name, view, [child for child in children if child.plan.group == name])
-            for name in groups
+            self._row(name, view, [child for child in children if name in child.plan.types]) for name in names
         ]
 
     def _row(self, name: str, view: PulseView, children: Sequence[Child]) -> Row:
@@ -323,6 +322,8 @@ def board(*, to_stderr: bool = False) -> Iterator[Board]:
         pane.close()
 
 
+ALL_TYPES: Final = "all"
+"""The name of a process that runs all agent types."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -334,6 +335,7 @@ class FleetPlan:
     Attributes:
         target: `module:app`.
         processes: The number of processes for each agent type.
+        together: The number of processes that run all of these agent types instead; 0: each type has its own.
         url: Of the server; None: the embedded one.
         namespace: The namespace on it.
         grace: Seconds that running handlers get.
@@ -350,22 +352,20 @@ class FleetPlan:
     policy: RestartPolicy
     options: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
+    together: int = 0
 
     def plans(self) -> list[ProcessPlan]:
-        """One per process; several of a type are numbered."""
+        """One per process; several of the same are numbered."""
+        if self.together:
+            return self._plans(ALL_TYPES, tuple(self.processes), self.together)
+        return [plan for name, count in self.processes.items() for plan in self._plans(name, (name,), count)]
+
+    def _plans(self, name: str, types: tuple[str, ...], count: int) -> list[ProcessPlan]:
+        command = worker_command(
+            self.target, types, namespace=self.namespace, grace=self.grace, options=self.options
+        )
         return [
-            ProcessPlan(
-                name=agent_type if count == 1 else f"{agent_type}.{number}",
-                group=agent_type,
-                command=worker_command(
-                    self.target,
-                    agent_type,
-                    namespace=self.namespace,
-                    grace=self.grace,
-                    options=self.options,
-                ),
-            )
-            for agent_type, count in self.processes.items()
+            ProcessPlan(name=name if count == 1 else f"{name}.{number}", types=types, command=command)
             for number in range(1, count + 1)
         ]
 

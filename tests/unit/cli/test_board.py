@@ -17,7 +17,7 @@ def view(at: int, done: int, waiting: int | None = 0, pids: tuple[int, ...] = ()
 
 
 def child(pid: int, group: str = "counter") -> Child:
-    plan = ProcessPlan(name=group, group=group, command=())
+    plan = ProcessPlan(name=group, types=(group,), command=())
     return Child(plan, state="running", pid=pid, token="k3x0p9qa")
 
 
