@@ -14,13 +14,12 @@ from callboard.groupchat.context_variables import (
     in_force,
     snapshot,
     take_over,
-    with_variables,
 )
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.messages import Agent, Message, text_of
-from callboard.groupchat.replies import as_text, execute, run_tool
+from callboard.groupchat.replies import Executable, Executables, execute, run_tool
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
@@ -54,7 +53,7 @@ class Abilities:
         transfers: The tools by which it hands over, by name.
     """
 
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Executables
     transfers: Mapping[str, OnCondition]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Abilities:
@@ -140,36 +139,24 @@ def abilities_of(
         transfers: The tools by which it hands over.
         everybody: The agents of the group: what its model knows by its description alone, one of them executes.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    found: dict[str, Tool] = {}
     for tool in agent.functions.offered:
         if isinstance(tool, Tool):
-            found[tool.name] = _of_tool(tool)
+            found[tool.name] = tool
         else:
             name = str(tool["name"] if isinstance(tool, Mapping) else tool.schema["name"])
-            known = [one.function_map[name] for one in everybody if name in one.function_map]
-            if known:
-                found[name] = _executed(known[-1])
-    own = {name: _executed(function) for name, function in agent.function_map.items()}
-    return Abilities({**found, **own}, transfers)
+            known = [one.functions.tool(name) for one in everybody if name in one.function_map]
+            if known and (executed := known[-1]) is not None:
+                found[name] = executed
+    tools = {**found, **agent.functions.tools()}
+    return Abilities({name: _executable(tool) for name, tool in tools.items()}, transfers)
 
 
-def _of_tool(tool: Tool) -> Callable[..., Any]:
-    async def run(**arguments: Any) -> dict[str, Any]:
+def _executable(tool: Tool) -> Executable:
+    async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
         before = snapshot(current_variables())
         value = await run_tool(tool, arguments)
         return _returned(value, tool.return_value_as_string, before)
-
-    return run
-
-
-def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
-    if isinstance(function, Tool):
-        return _of_tool(function)
-    given = with_variables(function)
-
-    async def run(**arguments: Any) -> dict[str, Any]:
-        before = snapshot(current_variables())
-        return _returned(await value_of(given(**arguments)), as_text, before)
 
     return run
 

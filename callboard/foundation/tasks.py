@@ -1,4 +1,4 @@
-"""Work beside other work: something that goes on beside a block, and calls that may block, in threads."""
+"""Work beside other work: beside a block, several things together, and calls that may block, in threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 
@@ -32,6 +32,29 @@ async def meanwhile(work: Coroutine[Any, Any, object], name: str) -> AsyncIterat
 
 
 T = TypeVar("T")
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do several things at the same time.
+
+    Each begins, in their order, before one of them goes on: what they do until they first await is done in that order.
+
+    Args:
+        works: What is to be done.
+
+    Returns:
+        Their results, in their order.
+
+    Raises:
+        BaseException: What the first one raised that failed; the others have been cancelled, and have ended.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def in_thread(name: str, call: Callable[[], T]) -> T:

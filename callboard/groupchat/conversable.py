@@ -33,6 +33,7 @@ from .replies import (
     Update,
     answer_calls,
     check_trigger,
+    executables,
     execute,
     human_input,
     is_triggered,
@@ -226,7 +227,7 @@ class ConversableAgent(BaseChatAgent):
         """Make a decorator: the agent executes the function when a message calls it."""
 
         def register(function: F) -> F:
-            self.functions.executed[name or function.__name__] = function
+            self.functions.update({name or function.__name__: function})
             return function
 
         return register
@@ -248,7 +249,8 @@ class ConversableAgent(BaseChatAgent):
     async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
         """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""
         name = func_call.get("name", "")
-        is_done, text = await execute(self.functions.executed, name, func_call.get("arguments", ""))
+        functions = executables(self.functions.tools())
+        is_done, text = await execute(functions, name, func_call.get("arguments", ""))
         return is_done, {"name": name, "role": "function", "content": text}
 
     @property
@@ -660,7 +662,7 @@ async def by_functions(
     config: Any = None,
 ) -> Answered:
     """Execute the functions that the last message calls."""
-    answer = await answer_calls(agent.functions.executed, messages[-1]) if messages else None
+    answer = await answer_calls(agent.functions, messages[-1]) if messages else None
     return answer is not None, answer
 
 
