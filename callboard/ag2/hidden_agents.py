@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callboard.agents.base import ChatAgent, twin_of
+from callboard.groupchat.chats import with_carryover
 from callboard.groupchat.context_variables import (
     changes,
     current_variables,
@@ -19,6 +20,7 @@ from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.messages import Agent, Message, text_of
+from callboard.groupchat.model import ModelUsage
 from callboard.groupchat.replies import Executable, Executables, execute, run_tool
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
@@ -180,7 +182,6 @@ def _returned(value: Any, as_text: Callable[[Any], str], before: Mapping[str, st
 
 
 PREFIX: Final = "wrapped_"
-CONTEXT: Final = "\nContext: \n"
 DONE: Final = "Group chat completed."
 
 Answer = Callable[..., Awaitable[tuple[bool, str | None]]]
@@ -254,7 +255,7 @@ async def _chat(
     carried = [carried] if isinstance(carried, str) else [str(one) for one in carried]
     result = await starter.a_initiate_chat(
         recipient,
-        message=_with(opening, [*carried, *summaries]),
+        message=with_carryover(opening, [*carried, *summaries]),
         max_turns=chat.get("max_turns", 1),
         summary_method=chat.get("summary_method", "last_msg"),
         summary_args=chat.get("summary_args"),
@@ -265,22 +266,11 @@ async def _chat(
     return text_of(result.summary)
 
 
-def _with(opening: Any, carried: Sequence[str]) -> Any:
-    if not carried:
-        return opening
-    more = CONTEXT + "\n".join(carried)
-    return (
-        {**opening, "content": text_of(opening.get("content")) + more}
-        if isinstance(opening, dict)
-        else f"{opening}{more}"
-    )
-
-
 def _copy(agent: ConversableAgent) -> ConversableAgent:
     """For this chat alone, so that chats side by side never mix."""
     mine = twin_of(agent)
     mine.part = None
-    mine.usage = type(mine.usage)()
+    mine.usage = ModelUsage(prices=mine.usage.prices)
     return mine
 
 

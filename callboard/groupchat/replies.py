@@ -37,6 +37,7 @@ from .events import ask_person, is_given, value_of
 from .messages import Agent, Message
 
 Reply: TypeAlias = str | Message | None
+Answered: TypeAlias = tuple[bool, Reply]
 
 
 class GroupPart(ABC):
@@ -114,6 +115,71 @@ def is_triggered(trigger: Any, sender: Agent | None) -> bool:
     if isinstance(trigger, type):
         return isinstance(sender, trigger)
     return trigger is sender if isinstance(trigger, ChatAgent) else bool(trigger(sender))
+
+
+Hook: TypeAlias = Callable[..., Any]
+HOOKS: Final = (
+    "process_last_received_message",
+    "process_all_messages_before_reply",
+    "process_message_before_send",
+    "update_agent_state",
+)
+
+
+class Hooks:
+    """Functions that change what an agent reads and says, by AG2's names; they may be async.
+
+    `process_last_received_message` gets the content of the last message, `process_all_messages_before_reply` a list of all,
+    `process_message_before_send` the arguments ``sender=``, ``message=``, ``recipient=`` and ``silent=``: each returns what
+    takes its place. `update_agent_state` gets the agent and its messages.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Hook]] = {}
+
+    def add(self, name: str, hook: Hook) -> None:
+        """Call a function from now on, after those that are there.
+
+        Raises:
+            GroupChatDeclarationError: There is no such hook, or it has the function (a ValueError).
+        """
+        if name not in HOOKS:
+            raise GroupChatDeclarationError(f"There is no hook {name!r}: there are {', '.join(HOOKS)}.")
+        if hook in self._by_name.get(name, ()):
+            raise GroupChatDeclarationError(f"The function is registered as {name!r} already.")
+        self._by_name.setdefault(name, []).append(hook)
+
+    async def before_reply(self, agent: Agent, messages: Sequence[Message]) -> Sequence[Message]:
+        """What the agent reads, once its state is up to date."""
+        for hook in self._by_name.get("update_agent_state", ()):
+            await value_of(hook(agent, messages))
+        for hook in self._by_name.get("process_all_messages_before_reply", ()):
+            messages = await value_of(hook(list(messages)))
+        hooks = self._by_name.get("process_last_received_message", ())
+        last = messages[-1] if messages and hooks else {}
+        content = last.get("content")
+        if (
+            not isinstance(content, str | list)
+            or content == "exit"
+            or "function_call" in last
+            or "context" in last
+        ):
+            return messages
+        for hook in hooks:
+            content = await value_of(hook(content))
+        return [*messages[:-1], {**last, "content": content}]
+
+    async def before_send(self, sender: Agent, message: Any, recipient: Agent, silent: bool | None) -> Any:
+        """What the agent says."""
+        for hook in self._by_name.get("process_message_before_send", ()):
+            message = await value_of(hook(sender=sender, message=message, recipient=recipient, silent=silent))
+        return message
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hooks:
+        """For another conversation: the same functions, in lists of its own."""
+        mine = Hooks()
+        mine._by_name = {name: list(hooks) for name, hooks in self._by_name.items()}
+        return mine
 
 
 MOST_REPLIES: Final = 100
@@ -227,6 +293,11 @@ class AgentFunctions:
         mine = AgentFunctions({})
         mine.executed, mine.offered, mine._tools = dict(self.executed), list(self.offered), dict(self._tools)
         return mine
+
+
+def name_of_tool(function: Callable[..., Any]) -> str:
+    """The name of a tool, or of a function."""
+    return str(getattr(function, "name", None) or name_of(function))
 
 
 class ExecutedFunction(FunctionTool):
