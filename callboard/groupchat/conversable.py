@@ -37,6 +37,7 @@ from .membership import NO_REPLY, GroupMember, GroupRules
 from .messages import Agent, ConversationMessage, Histories, Message, check_agents, text_of, with_both_names
 from .model import (
     ModelConfig,
+    ModelReading,
     ModelUsage,
     TransformMessages,
     client_of,
@@ -114,6 +115,7 @@ class ConversableAgent(BaseChatAgent):
         human_inputs: What people said, since the chat began.
         is_silent: Whether the chat under way is not shown.
         stop_reason: Why the group chat that it runs has ended.
+        reading: The messages as its model reads them.
         member: The agent as a member of a team.
         part: Its part in a group whose agents hand over to each other; None: it is in none.
 
@@ -178,6 +180,7 @@ class ConversableAgent(BaseChatAgent):
     def _remember_nothing(self) -> None:
         """Begin anew; what was remembered so far stays as it is with a copy that shares it."""
         self._histories = Histories(self.name)
+        self.reading = ModelReading(self.name)
         self._answers_to: dict[Agent, bool] = {}
         self.human_inputs: list[str] = []
         self.member = GroupMember(self.name, self._histories)
@@ -783,6 +786,6 @@ async def by_model(
     transfers = [] if agent.part is None else agent.part.tools(agent, messages or ())
     tools = [*agent.functions.offered, *transfers]
     options: dict[str, Any] = {"tools": tools} if tools else {}
-    result = await recorded(agent.client).create(to_model(whole, agent.name), **options)
+    result = await recorded(agent.client).create(agent.reading.of(whole), **options)
     agent.note_answer(result)
     return True, from_model(result)

@@ -230,6 +230,42 @@ def to_model(messages: Sequence[Message], name: str) -> list[LLMMessage]:
     return [_to_model(message, name) for message in messages]
 
 
+class ModelReading:
+    """Messages as the model of one agent reads them: those that it has read in the turn before are not made again.
+
+    A conversation grows by a few messages a turn. To make all of them anew each time takes longer each time.
+
+    Args:
+        name: Of the agent.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._read: list[tuple[Message, LLMMessage]] = []
+
+    def of(self, messages: Sequence[Message]) -> list[LLMMessage]:
+        """The messages for the model, see `to_model`."""
+        before, read = self._read, list[tuple[Message, LLMMessage]]()
+        for place, message in enumerate(messages):
+            # A message is a dictionary, which may be changed: it is compared with a copy.
+            if place < len(before) and before[place][0] == message:
+                read.append(before[place])
+            else:
+                read.append((_copied(message), _to_model(message, self._name)))
+        self._read = read
+        return [made for _, made in read]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelReading:
+        """For another conversation: it has read nothing."""
+        return ModelReading(self._name)
+
+
+def _copied(message: Message) -> Message:
+    """A copy in which nothing changes with the message; what is only texts is copied at once."""
+    is_flat = all(isinstance(value, str) for value in message.values())
+    return dict(message) if is_flat else deepcopy(message)
+
+
 def _to_model(message: Message, name: str) -> LLMMessage:
     role, content = message.get("role", "user"), message.get("content")
     calls = _calls(message)
