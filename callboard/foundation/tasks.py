@@ -1,4 +1,4 @@
-"""Work beside other work: beside a block, several things together, and calls that may block, in threads."""
+"""Work beside other work: beside a block, several things together, calls that may block in threads, a loop of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 
 @contextlib.asynccontextmanager
@@ -102,3 +103,35 @@ def _settle(done: asyncio.Future[T], result: T, error: BaseException | None) -> 
         done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
     else:
         done.set_exception(error)
+
+
+class Connected(Protocol):
+    """Something with connections of the event loop in which it was used."""
+
+    async def leave_loop(self) -> None:
+        """End the connections; it may be used again, in another loop."""
+        ...
+
+
+_connected: Final = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.WeakSet[Connected]"]()
+
+
+def of_this_loop(connected: Connected) -> None:
+    """Have the connections of something ended with the event loop that runs, if `run_in_loop` has made that."""
+    _connected.setdefault(asyncio.get_running_loop(), weakref.WeakSet()).add(connected)
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Do something in an event loop of its own, as `asyncio.run` does; what connected itself meanwhile is closed at its end.
+
+    Else its connections would be left to the garbage collector, which finds their loop closed.
+    """
+
+    async def run() -> T:
+        try:
+            return await work
+        finally:
+            for connected in list(_connected.pop(asyncio.get_running_loop(), ())):
+                await connected.leave_loop()
+
+    return asyncio.run(run())
