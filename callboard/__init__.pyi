@@ -35,6 +35,7 @@ from .core.protocol import (
     AgentRuntime as AgentRuntime,
     Request as Request,
 )
+from .core.resources import resource as resource
 from .core.state import Log as Log
 from .core.subscriptions import (
     AgentInstantiationContext as AgentInstantiationContext,

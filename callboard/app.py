@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
 from callboard.broker.ids import AGENT_TYPE, AgentId, AgentType, TopicId
 from callboard.core.closure import (
@@ -34,6 +34,7 @@ from callboard.core.declaration import (
     name_subscriptions,
 )
 from callboard.core.protocol import MessageType
+from callboard.core.resources import DeclaredResource, Opening, Replacements
 
 from .errors import DuplicateAgentTypeError, SettingValueError, UnknownNameError
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 AgentClassT = TypeVar("AgentClassT", bound=AgentClass)
 ClosureT = TypeVar("ClosureT", bound=Closure)
+OpeningT = TypeVar("OpeningT", bound=Opening)
 
 _NO_SETTINGS = ("topics", "prefixes", "processes", "description")  # the other arguments of the decorators
 
@@ -86,9 +88,12 @@ class App:
         settings: Everything else about its use of the server; None: from the environment.
         retry: When a message that failed is tried again, for agent types that say nothing else; None: as the
             settings say.
+        together: Processes of `callboard up` that run all agent types, for an app with many types and little work: a
+            process takes some 35 MB. 0: each type has processes of its own, as its `processes` say, so that one that is
+            slow, or ends its process, holds up no other.
 
     Raises:
-        SettingValueError: The name or the namespace has other characters (a ValueError).
+        SettingValueError: The name or the namespace has other characters, or `together` is below 0 (a ValueError).
     """
 
     def __init__(
@@ -98,18 +103,23 @@ class App:
         namespace: str | None = None,
         settings: BrokerSettings | None = None,
         retry: RetryPolicy | None = None,
+        together: int = 0,
     ) -> None:
         self.name = name
+        self.together = together
         self.settings = settings
         self.retry = retry
         self._namespace = namespace
         self._declarations: dict[str, AgentDeclaration] = {}
         self._messages: dict[MessageType, None] = {}
         self._teams: dict[str, DeclaredTeam] = {}
+        self._resources: dict[str, DeclaredResource] = {}
         self._schedules = DeclaredSchedules()
         for what, value in (("name", name), ("namespace", self.namespace)):
             if not AGENT_TYPE.match(value):
                 raise SettingValueError(what, repr(value), "letters, digits, '_', '-' and '.'")
+        if together < 0:
+            raise SettingValueError("together", repr(together), "a number of processes, 0 or more")
 
     @property
     def given_namespace(self) -> str | None:
@@ -331,6 +341,56 @@ class App:
         """The teams, by name."""
         return self._teams
 
+    @overload
+    def resource(self, opening: OpeningT) -> OpeningT: ...
+
+    @overload
+    def resource(
+        self, *, name: str | None = None, types: Iterable[str] = ()
+    ) -> Callable[[OpeningT], OpeningT]: ...
+
+    def resource(
+        self, opening: OpeningT | None = None, *, name: str | None = None, types: Iterable[str] = ()
+    ) -> OpeningT | Callable[[OpeningT], OpeningT]:
+        """Decorator: declare something that each worker process opens when it starts and closes when it has drained.
+
+        ```python
+        @app.resource
+        async def pool() -> AsyncIterator[Pool]:
+            async with create_pool(DATABASE) as pool:
+                yield pool
+        ```
+
+        `resource(Pool)` or ``resource("pool")``, of `callboard`, is the pool in handlers, tools, constructors of agents, and
+        resources that are declared after it. A process takes no message before all of them are open; one that can't be
+        opened ends the worker with that error. Those who only publish or ask open none. A test replaces one by
+        ``app.running(resources={Pool: fake})``, and so does `Harness.run`.
+
+        Args:
+            opening: An async function without arguments that yields the resource once, or a function that returns an
+                async context manager. Its annotation says the class by which it is found.
+            name: By which it is found; None: that of the function.
+            types: Agent types in whose processes it is opened; empty: all.
+
+        Raises:
+            DeclarationError: It is no such function (a TypeError).
+            SettingValueError: There is a resource of this name (a ValueError).
+        """
+
+        def declare(opening: OpeningT) -> OpeningT:
+            made = DeclaredResource.of(opening, name, [types] if isinstance(types, str) else types)
+            if made.name in self._resources:
+                raise SettingValueError("resource", repr(made.name), "a name that no other resource has")
+            self._resources[made.name] = made
+            return opening
+
+        return declare if opening is None else declare(opening)
+
+    @property
+    def resources(self) -> tuple[DeclaredResource, ...]:
+        """The resources, in the order in which they are opened."""
+        return tuple(self._resources.values())
+
     def schedule(
         self,
         when: str | timedelta,
@@ -419,6 +479,7 @@ class App:
         settings: BrokerSettings | None = None,
         types: Collection[str] | None = None,
         intervention_handlers: Sequence[InterventionHandler] | None = None,
+        resources: Replacements | None = None,
     ) -> AsyncIterator[RedisAgentRuntime]:
         """Run the app in this process: ``async with app.running() as runtime:``.
 
@@ -428,6 +489,7 @@ class App:
             settings: Instead of the app's.
             types: Agent types to run here; None: all.
             intervention_handlers: See InterventionHandler.
+            resources: Objects in place of resources, by name or class; they are neither opened nor closed.
 
         Yields:
             The runtime, started; it is drained and closed at the end.
@@ -442,6 +504,7 @@ class App:
             settings=settings,
             types=types,
             intervention_handlers=intervention_handlers,
+            resources=resources,
         )
         async with runtime:
             runtime.start()

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from callboard.agents.base import ChatAgent, twin_of
+from callboard.groupchat.chats import with_carryover
 from callboard.groupchat.context_variables import (
     changes,
     current_variables,
     in_force,
     snapshot,
     take_over,
-    with_variables,
 )
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import value_of
 from callboard.groupchat.messages import Agent, Message, text_of
-from callboard.groupchat.replies import as_text, execute, run_tool
+from callboard.groupchat.model import ModelUsage
+from callboard.groupchat.replies import Executable, Executables, execute, run_tool
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
@@ -54,7 +55,7 @@ class Abilities:
         transfers: The tools by which it hands over, by name.
     """
 
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Executables
     transfers: Mapping[str, OnCondition]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Abilities:
@@ -140,36 +141,24 @@ def abilities_of(
         transfers: The tools by which it hands over.
         everybody: The agents of the group: what its model knows by its description alone, one of them executes.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    found: dict[str, Tool] = {}
     for tool in agent.functions.offered:
         if isinstance(tool, Tool):
-            found[tool.name] = _of_tool(tool)
+            found[tool.name] = tool
         else:
             name = str(tool["name"] if isinstance(tool, Mapping) else tool.schema["name"])
-            known = [one.function_map[name] for one in everybody if name in one.function_map]
-            if known:
-                found[name] = _executed(known[-1])
-    own = {name: _executed(function) for name, function in agent.function_map.items()}
-    return Abilities({**found, **own}, transfers)
+            known = [one.functions.tool(name) for one in everybody if name in one.function_map]
+            if known and (executed := known[-1]) is not None:
+                found[name] = executed
+    tools = {**found, **agent.functions.tools()}
+    return Abilities({name: _executable(tool) for name, tool in tools.items()}, transfers)
 
 
-def _of_tool(tool: Tool) -> Callable[..., Any]:
-    async def run(**arguments: Any) -> dict[str, Any]:
+def _executable(tool: Tool) -> Executable:
+    async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
         before = snapshot(current_variables())
         value = await run_tool(tool, arguments)
         return _returned(value, tool.return_value_as_string, before)
-
-    return run
-
-
-def _executed(function: Callable[..., Any]) -> Callable[..., Any]:
-    if isinstance(function, Tool):
-        return _of_tool(function)
-    given = with_variables(function)
-
-    async def run(**arguments: Any) -> dict[str, Any]:
-        before = snapshot(current_variables())
-        return _returned(await value_of(given(**arguments)), as_text, before)
 
     return run
 
@@ -193,7 +182,6 @@ def _returned(value: Any, as_text: Callable[[Any], str], before: Mapping[str, st
 
 
 PREFIX: Final = "wrapped_"
-CONTEXT: Final = "\nContext: \n"
 DONE: Final = "Group chat completed."
 
 Answer = Callable[..., Awaitable[tuple[bool, str | None]]]
@@ -267,7 +255,7 @@ async def _chat(
     carried = [carried] if isinstance(carried, str) else [str(one) for one in carried]
     result = await starter.a_initiate_chat(
         recipient,
-        message=_with(opening, [*carried, *summaries]),
+        message=with_carryover(opening, [*carried, *summaries]),
         max_turns=chat.get("max_turns", 1),
         summary_method=chat.get("summary_method", "last_msg"),
         summary_args=chat.get("summary_args"),
@@ -278,22 +266,11 @@ async def _chat(
     return text_of(result.summary)
 
 
-def _with(opening: Any, carried: Sequence[str]) -> Any:
-    if not carried:
-        return opening
-    more = CONTEXT + "\n".join(carried)
-    return (
-        {**opening, "content": text_of(opening.get("content")) + more}
-        if isinstance(opening, dict)
-        else f"{opening}{more}"
-    )
-
-
 def _copy(agent: ConversableAgent) -> ConversableAgent:
     """For this chat alone, so that chats side by side never mix."""
     mine = twin_of(agent)
     mine.part = None
-    mine.usage = type(mine.usage)()
+    mine.usage = ModelUsage(prices=mine.usage.prices)
     return mine
 
 

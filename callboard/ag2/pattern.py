@@ -10,8 +10,9 @@ from typing import Any, Final, Self, TypeVar
 
 from callboard.agents.base import twin_of
 from callboard.core.protocol import AgentRuntime
+from callboard.groupchat.chats import ChatResult
 from callboard.groupchat.context_variables import ContextVariables
-from callboard.groupchat.conversable import ChatResult, ConversableAgent
+from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.errors import GroupChatDeclarationError
 from callboard.groupchat.events import wait_for
 from callboard.groupchat.messages import Agent, Message

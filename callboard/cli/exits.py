@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from callboard.foundation import ActorError, CallboardError
-from callboard.foundation.texts import shell_line
+from callboard.foundation.texts import one_line, shell_line
 
 DEBUG: Final = "--debug"
 """Given anywhere before `--`."""
@@ -128,8 +128,14 @@ def sentence_of(error: BaseException, command: str = "") -> str:
     if isinstance(error, CallboardError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+        return f"{text}{_notes_of(error)}"
+    return f"unexpected {type(error).__name__}: {error}{_notes_of(error)} (--debug shows where)"
+
+
+def _notes_of(error: BaseException) -> str:
+    """The notes of an error, such as which resource was being opened, as the end of its sentence."""
+    return "".join(f", {one_line(note)}" for note in getattr(error, "__notes__", ()))
 
 
 def complain(text: str) -> None:

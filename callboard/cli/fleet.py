@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import CONTROL
+from callboard.broker.redis.operations.pulse import Pulse
 from callboard.foundation.tasks import meanwhile
 from callboard.process.supervisor import (
     Ending,
@@ -32,7 +33,7 @@ from .output import fitted, remark, say
 
 if TYPE_CHECKING:
     from callboard.broker.redis.client.transport import RedisTransport
-    from callboard.broker.redis.operations.views import Overview
+    from callboard.broker.redis.operations.views import PulseView
     from callboard.process.supervisor import Child
 
 
@@ -147,25 +148,24 @@ class Row(NamedTuple):
 
 
 class Meter:
-    """Makes rows of overviews; remembers a few seconds of them for the rates."""
+    """Makes rows of looks; remembers a few seconds of them for the rates."""
 
     def __init__(self) -> None:
         self._past: deque[tuple[float, Mapping[str, int]]] = deque()
 
-    def rows(self, view: Overview, children: Sequence[Child]) -> list[Row]:
+    def rows(self, view: PulseView, children: Sequence[Child]) -> list[Row]:
         """One row per agent type that runs here."""
         by_type = {one.type: one for one in view.types}
         at = view.at / 1000
         self._past.append((at, {name: one.done for name, one in by_type.items()}))
         while len(self._past) > 2 and self._past[1][0] <= at - WINDOW:
             self._past.popleft()
-        groups = dict.fromkeys(child.plan.group for child in children)
+        names = dict.fromkeys(name for child in children for name in child.plan.types)
         return [
-            self._row(name, view, [child for child in children if child.plan.group == name])
-            for name in groups
+            self._row(name, view, [child for child in children if name in child.plan.types]) for name in names
         ]
 
-    def _row(self, name: str, view: Overview, children: Sequence[Child]) -> Row:
+    def _row(self, name: str, view: PulseView, children: Sequence[Child]) -> Row:
         up = sum(any(child.has(worker.name) for worker in view.workers) for child in children)
         one = next((one for one in view.types if one.type == name), None)
         if one is None:
@@ -322,6 +322,8 @@ def board(*, to_stderr: bool = False) -> Iterator[Board]:
         pane.close()
 
 
+ALL_TYPES: Final = "all"
+"""The name of a process that runs all agent types."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -333,6 +335,7 @@ class FleetPlan:
     Attributes:
         target: `module:app`.
         processes: The number of processes for each agent type.
+        together: The number of processes that run all of these agent types instead; 0: each type has its own.
         url: Of the server; None: the embedded one.
         namespace: The namespace on it.
         grace: Seconds that running handlers get.
@@ -349,22 +352,20 @@ class FleetPlan:
     policy: RestartPolicy
     options: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
+    together: int = 0
 
     def plans(self) -> list[ProcessPlan]:
-        """One per process; several of a type are numbered."""
+        """One per process; several of the same are numbered."""
+        if self.together:
+            return self._plans(ALL_TYPES, tuple(self.processes), self.together)
+        return [plan for name, count in self.processes.items() for plan in self._plans(name, (name,), count)]
+
+    def _plans(self, name: str, types: tuple[str, ...], count: int) -> list[ProcessPlan]:
+        command = worker_command(
+            self.target, types, namespace=self.namespace, grace=self.grace, options=self.options
+        )
         return [
-            ProcessPlan(
-                name=agent_type if count == 1 else f"{agent_type}.{number}",
-                group=agent_type,
-                command=worker_command(
-                    self.target,
-                    agent_type,
-                    namespace=self.namespace,
-                    grace=self.grace,
-                    options=self.options,
-                ),
-            )
-            for agent_type, count in self.processes.items()
+            ProcessPlan(name=name if count == 1 else f"{name}.{number}", types=types, command=command)
             for number in range(1, count + 1)
         ]
 
@@ -401,6 +402,7 @@ class Fleet:
         self._board = board
         self._revive = revive
         self._meter = Meter()
+        self._pulse = Pulse(transport, plan.processes)
         self._looked_at = 0.0
 
     async def run(self) -> Ending:
@@ -427,25 +429,27 @@ class Fleet:
         newest = ("XREVRANGE", self._transport.keys.of(CONTROL), "+", "-", "COUNT", 1)
         await admin.despite_losses(lambda: admin.command(*newest))
 
-    async def look(self) -> Overview:
+    async def look(self) -> PulseView:
         """Show the present state of the namespace.
 
         Raises:
             BrokerError: The server does not answer.
         """
-        from callboard.broker.redis.operations.inspect import overview
-
-        view = await overview(self._transport)
+        view = await self._pulse.look()
         self._excuse_a_gap()
         self._board.show(self._meter.rows(view, self.supervisor.children))
         leases = {worker.name: view.at + worker.lease_ms_left for worker in view.workers}
         self.supervisor.observe(leases, view.at)
         return view
 
+    def _every(self) -> float:
+        """Seconds between two looks: the board's, or more for a large fleet, so that the server has other things to do."""
+        return min(max(self._board.every, self._pulse.every), self._transport.settings.lease / 4)
+
     def _excuse_a_gap(self) -> None:
         """Between two looks the server stood still, or this machine did: the leases that ended meanwhile say nothing."""
         now = asyncio.get_running_loop().time()
-        longest = self._board.every + self._transport.settings.lease / 2
+        longest = self._every() + self._transport.settings.lease / 2
         if self._looked_at and now - self._looked_at > longest:
             self.supervisor.server_is_away()
         self._looked_at = now
@@ -463,7 +467,7 @@ class Fleet:
                 self.supervisor.server_is_away()
                 with contextlib.suppress(BrokerError):
                     await self._revive()
-            await asyncio.sleep(self._board.every)
+            await asyncio.sleep(self._every())
 
     async def _release(self, workers: str, crashed: bool) -> None:
         await self._transport.admin.run("leave", ("1" if crashed else "0", "", workers))

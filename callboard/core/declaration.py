@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from callboard.broker.retry import RetryPolicy
     from callboard.broker.settings import BrokerSettings
 
+    from .resources import DeclaredResource
     from .timetable import Timetable
 
 
@@ -205,6 +206,11 @@ class Declarations(Protocol):
     @property
     def schedules(self) -> Mapping[str, Schedule]:
         """The schedules, by name."""
+        ...
+
+    @property
+    def resources(self) -> tuple[DeclaredResource, ...]:
+        """The resources of its worker processes, in the order in which they are opened."""
         ...
 
     @property

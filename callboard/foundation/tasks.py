@@ -1,4 +1,4 @@
-"""Work beside other work: something that goes on beside a block, and calls that may block, in threads."""
+"""Work beside other work: beside a block, several things together, calls that may block in threads, a loop of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, Final, Protocol, TypeVar
 
 
 @contextlib.asynccontextmanager
@@ -32,6 +33,29 @@ async def meanwhile(work: Coroutine[Any, Any, object], name: str) -> AsyncIterat
 
 
 T = TypeVar("T")
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do several things at the same time.
+
+    Each begins, in their order, before one of them goes on: what they do until they first await is done in that order.
+
+    Args:
+        works: What is to be done.
+
+    Returns:
+        Their results, in their order.
+
+    Raises:
+        BaseException: What the first one raised that failed; the others have been cancelled, and have ended.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def in_thread(name: str, call: Callable[[], T]) -> T:
@@ -79,3 +103,35 @@ def _settle(done: asyncio.Future[T], result: T, error: BaseException | None) -> 
         done.set_exception(RuntimeError(f"the function raised {error!r}"))  # a future refuses a StopIteration
     else:
         done.set_exception(error)
+
+
+class Connected(Protocol):
+    """Something with connections of the event loop in which it was used."""
+
+    async def leave_loop(self) -> None:
+        """End the connections; it may be used again, in another loop."""
+        ...
+
+
+_connected: Final = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.WeakSet[Connected]"]()
+
+
+def of_this_loop(connected: Connected) -> None:
+    """Have the connections of something ended with the event loop that runs, if `run_in_loop` has made that."""
+    _connected.setdefault(asyncio.get_running_loop(), weakref.WeakSet()).add(connected)
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Do something in an event loop of its own, as `asyncio.run` does; what connected itself meanwhile is closed at its end.
+
+    Else its connections would be left to the garbage collector, which finds their loop closed.
+    """
+
+    async def run() -> T:
+        try:
+            return await work
+        finally:
+            for connected in list(_connected.pop(asyncio.get_running_loop(), ())):
+                await connected.leave_loop()
+
+    return asyncio.run(run())

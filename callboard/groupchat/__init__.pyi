@@ -3,8 +3,16 @@ from .assistants import (
     UpdateSystemMessage as UpdateSystemMessage,
     UserProxyAgent as UserProxyAgent,
 )
+from .chats import (
+    ChatResult as ChatResult,
+    a_initiate_chats as a_initiate_chats,
+    initiate_chats as initiate_chats,
+)
 from .context_variables import ContextStr as ContextStr, ContextVariables as ContextVariables
-from .conversable import ChatResult as ChatResult, ConversableAgent as ConversableAgent
+from .conversable import (
+    ConversableAgent as ConversableAgent,
+    register_function as register_function,
+)
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
     GroupChatDeclarationError as GroupChatDeclarationError,

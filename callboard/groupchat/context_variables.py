@@ -144,6 +144,14 @@ def with_variables(function: Callable[..., Any]) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
+def takes_variables(function: Callable[..., Any]) -> bool:
+    """Whether a function, or what `with_variables` has made of it, gets the context variables."""
+    try:
+        return PARAMETER in inspect.signature(inspect.unwrap(function), follow_wrapped=False).parameters
+    except (TypeError, ValueError):  # written in C
+        return False
+
+
 PLACES: Final = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 WITH_BRACES: Final = re.compile(rf"\{{\{{|\}}\}}|{PLACES.pattern}")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from callboard.agents.base import BaseChatAgent, Response, copy_of
 from callboard.core.cancellation import CancellationToken
@@ -17,25 +16,53 @@ from callboard.models.base import ChatCompletionClient
 from callboard.models.recorded import recorded
 from callboard.models.types import CreateResult
 
+from .chats import (
+    SUMMARISE,
+    Chat,
+    ChatResult,
+    FromNested,
+    Opening,
+    Summary,
+    a_initiate_chats,
+    first_message,
+    initiate_chats,
+    nested_reply,
+    summary_of,
+    used_by,
+)
 from .context_variables import ContextVariables, changes, snapshot, take_over
 from .errors import GroupChatDeclarationError
 from .events import IOStream, TerminationEvent, TextEvent, value_of, wait_for
 from .membership import NO_REPLY, GroupMember, GroupRules
 from .messages import Agent, ConversationMessage, Histories, Message, check_agents, text_of, with_both_names
-from .model import ModelConfig, ModelUsage, TransformMessages, added_up, client_of, from_model, to_model
+from .model import (
+    ModelConfig,
+    ModelReading,
+    ModelUsage,
+    TransformMessages,
+    client_of,
+    from_model,
+    prices_of,
+    to_model,
+)
 from .replies import (
     AgentFunctions,
+    Answered,
     AutoReplies,
     FunctionMap,
     GroupPart,
+    Hook,
+    Hooks,
     Reply,
     ReplyRule,
     Update,
     answer_calls,
     check_trigger,
+    executables,
     execute,
     human_input,
     is_triggered,
+    name_of_tool,
 )
 
 HumanInputMode: TypeAlias = Literal["ALWAYS", "NEVER", "TERMINATE"]
@@ -44,9 +71,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
 TERMINATE: Final = "TERMINATE"
-Answered: TypeAlias = tuple[bool, Reply]
-Opening: TypeAlias = str | Message | Callable[..., Any] | None
-Summary: TypeAlias = str | Callable[..., Any] | None
 
 
 class ConversableAgent(BaseChatAgent):
@@ -70,7 +94,7 @@ class ConversableAgent(BaseChatAgent):
         llm_config: Its model: a client, an LLMConfig, AG2's dictionary, or None.
         default_auto_reply: Its answer if nothing else answers.
         description: What it can do, for the choice of who speaks; None: the system message.
-        silent: Whether what it says is not shown; None: the chat says so.
+        silent: Whether what it says is not shown, whatever the chat says; None: the chat says so.
         context_variables: What it knows beside the messages.
         model_client_cls: Classes that `llm_config` may name.
         code_execution_config: False, or None; for code let a `CodeExecutorAgent` take part.
@@ -91,6 +115,7 @@ class ConversableAgent(BaseChatAgent):
         human_inputs: What people said, since the chat began.
         is_silent: Whether the chat under way is not shown.
         stop_reason: Why the group chat that it runs has ended.
+        reading: The messages as its model reads them.
         member: The agent as a member of a team.
         part: Its part in a group whose agents hand over to each other; None: it is in none.
 
@@ -134,7 +159,8 @@ class ConversableAgent(BaseChatAgent):
         self.client: ChatCompletionClient | None = client_of(llm_config, model_client_cls)
         self.functions = AgentFunctions(function_map or {}, _listed(functions))
         self.transforms: TransformMessages | None = None
-        self.usage = ModelUsage()
+        model = "" if self.client is None else self.client.model
+        self.usage = ModelUsage(prices=prices_of(llm_config, model))
         self.context_variables = ContextVariables() if context_variables is None else context_variables
         self.auto_replies = AutoReplies(max_consecutive_auto_reply)
         self.silent = silent
@@ -143,6 +169,7 @@ class ConversableAgent(BaseChatAgent):
         self.part: GroupPart | None = None
         self._handoffs = handoffs
         self._updates = _listed(update_agent_state_before_reply)
+        self._hooks = Hooks()
         self._is_termination_msg = is_termination_msg or says_terminate
         self._default_auto_reply = default_auto_reply
         self._rules = [
@@ -153,6 +180,7 @@ class ConversableAgent(BaseChatAgent):
     def _remember_nothing(self) -> None:
         """Begin anew; what was remembered so far stays as it is with a copy that shares it."""
         self._histories = Histories(self.name)
+        self.reading = ModelReading(self.name)
         self._answers_to: dict[Agent, bool] = {}
         self.human_inputs: list[str] = []
         self.member = GroupMember(self.name, self._histories)
@@ -226,7 +254,7 @@ class ConversableAgent(BaseChatAgent):
         """Make a decorator: the agent executes the function when a message calls it."""
 
         def register(function: F) -> F:
-            self.functions.executed[name or function.__name__] = function
+            self.functions.update({name or function.__name__: function})
             return function
 
         return register
@@ -245,10 +273,16 @@ class ConversableAgent(BaseChatAgent):
 
         return register
 
+    def register_tool(self, tool: Callable[..., Any]) -> None:
+        """Let the agent's model call a tool, or a function, and execute it; so does ``tool.register_tool(agent)``."""
+        self.functions.offer(tool)
+        self.functions.update({name_of_tool(tool): tool})
+
     async def a_execute_function(self, func_call: Mapping[str, Any]) -> tuple[bool, Message]:
         """Execute a function of its `function_map`; whether that succeeded, and the message that says so."""
         name = func_call.get("name", "")
-        is_done, text = await execute(self.functions.executed, name, func_call.get("arguments", ""))
+        functions = executables(self.functions.tools())
+        is_done, text = await execute(functions, name, func_call.get("arguments", ""))
         return is_done, {"name": name, "role": "function", "content": text}
 
     @property
@@ -310,6 +344,38 @@ class ConversableAgent(BaseChatAgent):
             self._rules.clear()
         self._rules.insert(position, ReplyRule(trigger, reply_func, config))
 
+    def register_nested_chats(
+        self,
+        chat_queue: Sequence[Chat],
+        trigger: Any,
+        reply_func_from_nested_chats: str | FromNested = "summary_from_nested_chats",
+        position: int = 2,
+        **options: Any,
+    ) -> None:
+        """Answer with what comes of other chats, which take place one after the other; see `initiate_chats`.
+
+        As a member of a team the agent lets copies of the others chat, which forget.
+
+        Args:
+            chat_queue: The chats. Without a "sender" this agent begins one; without a "message" the first one begins with
+                the message that it answers, and others are left out; "carryover_config" with a "summary_method" says what
+                of the chat around it the first one is told.
+            trigger: Whom it answers so, see `check_trigger`.
+            reply_func_from_nested_chats: "summary_from_nested_chats": the summary of the last chat; or a function of the
+                queue, this agent, messages, sender and config, which may be async.
+            position: Its place among the reply functions; 2: after a person and functions, before the model.
+            **options: As for `register_reply`; "use_async" makes no difference.
+
+        Raises:
+            GroupChatDeclarationError: `reply_func_from_nested_chats` or the trigger is none (a ValueError).
+        """
+        reply = nested_reply(chat_queue, reply_func_from_nested_chats)
+        self.register_reply(trigger, reply, position, options.get("config"))
+
+    def register_hook(self, hookable_method: str, hook: Hook) -> None:
+        """Let a function change what the agent reads or says; see `Hooks` for the names."""
+        self._hooks.add(hookable_method, hook)
+
     async def a_get_human_input(self, prompt: str) -> str:
         """Ask the person behind this agent."""
         text = await human_input(prompt, self.name)
@@ -335,6 +401,7 @@ class ConversableAgent(BaseChatAgent):
         given = messages if messages is not None else self._histories[sender] if sender is not None else []
         for update in self._updates:
             await value_of(update(self, given))
+        given = await self._hooks.before_reply(self, given)
         if self.part is not None:
             given = self.part.seen(given)
             if (handed_over := self.part.hand_over(self, given)) is not None:
@@ -372,6 +439,7 @@ class ConversableAgent(BaseChatAgent):
         Raises:
             GroupChatDeclarationError: There is nothing in it (a ValueError).
         """
+        message = await self._hooks.before_send(self, message, recipient, silent)
         self._histories.keep(message, "assistant", self, recipient)
         await recipient.a_receive(message, self, request_reply, silent)
 
@@ -384,7 +452,8 @@ class ConversableAgent(BaseChatAgent):
     ) -> None:
         """Hear something, and answer if that is wanted; see `a_send`."""
         kept = self._histories.keep(message, "user", sender, sender)
-        if not (silent if self.silent is None else self.silent):
+        own = getattr(sender, "silent", None)
+        if not (silent if own is None else own):
             IOStream.get_default().send(TextEvent(sender.name, self.name, kept))
         if request_reply is False or (request_reply is None and not self._answers_to.get(sender, True)):
             return
@@ -434,7 +503,7 @@ class ConversableAgent(BaseChatAgent):
             summary_args: For the summary; "summary_prompt" for a model's.
             message: What is said first: a text, a message, or a function of sender, recipient and context. None: a person
                 says it.
-            **context: For these functions.
+            **context: For these functions. "carryover" is a text, or a list of texts, that the first message ends with.
 
         Returns:
             What came of it.
@@ -443,23 +512,23 @@ class ConversableAgent(BaseChatAgent):
             GroupChatDeclarationError: The recipient is no agent (a ValueError).
         """
         check_agents([recipient])
-        before = _used(self, recipient)
+        before = used_by(self, recipient)
         self.prepare_chat(recipient, clear_history, answers=max_turns is None)
         self.is_silent = recipient.is_silent = silent
         for turn in range(1 if max_turns is None else max_turns):
             said = await (
-                _first(self, recipient, message, context)
+                first_message(self, recipient, message, context)
                 if turn == 0
                 else self.a_generate_reply(sender=recipient)
             )
             if said is None:
                 break
             await self.a_send(said, recipient, None if max_turns is None else True, silent)
-        summary = await _summary(self, recipient, summary_method, {**(summary_args or {}), **context})
+        summary = await summary_of(self, recipient, summary_method, {**(summary_args or {}), **context})
         return ChatResult(
             chat_history=list(self.chat_messages[recipient]),
             summary=summary,
-            cost=_used(self, recipient).minus(before).cost(),
+            cost=used_by(self, recipient).minus(before).cost(),
             human_input=list(self.human_inputs),
             stop_reason=recipient.stop_reason,
         )
@@ -467,6 +536,23 @@ class ConversableAgent(BaseChatAgent):
     def initiate_chat(self, recipient: ConversableAgent, *args: Any, **kwargs: Any) -> ChatResult:
         """Chat with another agent; see `a_initiate_chat`."""
         return wait_for(self.a_initiate_chat(recipient, *args, **kwargs))
+
+    def initiate_chats(self, chat_queue: Sequence[Chat]) -> list[ChatResult]:
+        """Chat with others, one after the other; see `callboard.groupchat.initiate_chats`."""
+        return initiate_chats([{**chat, "sender": self} for chat in chat_queue])
+
+    async def a_initiate_chats(self, chat_queue: Sequence[Chat]) -> dict[int, ChatResult]:
+        """Chat with others at the same time; see `callboard.groupchat.a_initiate_chats`."""
+        return await a_initiate_chats([{**chat, "sender": self} for chat in chat_queue])
+
+    async def summarize(self, messages: Sequence[Message], arguments: Mapping[str, Any]) -> str:
+        """A summary by the agent's model; "" without one. "summary_prompt" of the arguments says how."""
+        if self.client is None:
+            return ""
+        prompt = {"role": "system", "content": arguments.get("summary_prompt", SUMMARISE)}
+        result = await recorded(self.client).create(to_model([*messages, prompt], self.name))
+        self.note_answer(result)
+        return result.content if isinstance(result.content, str) else ""
 
     def who_pays(self) -> Sequence[ConversableAgent]:
         """The agents that a chat with this one is paid for: itself."""
@@ -573,7 +659,7 @@ class ConversableAgent(BaseChatAgent):
         self.auto_replies.set(self.member.group, int(state.get("replies", 0)))
         self.context_variables.clear()
         self.context_variables.update(state.get("context_variables", {}))
-        self.usage = ModelUsage.load(state.get("usage", {}))
+        self.usage = replace(ModelUsage.load(state.get("usage", {})), prices=self.usage.prices)
         self.member.is_introduced = bool(state.get("introduced"))
 
 
@@ -640,6 +726,27 @@ async def _asked(agent: ConversableAgent, message: Message, sender: Agent | None
     return text, None
 
 
+def register_function(
+    f: Callable[..., Any],
+    *,
+    caller: ConversableAgent,
+    executor: ConversableAgent,
+    name: str | None = None,
+    description: str,
+) -> None:
+    """Let one agent's model call a function, and another agent execute it.
+
+    Args:
+        f: The function.
+        caller: Its model may call it.
+        executor: It executes the calls.
+        name: By which the model calls it; None: the function's name.
+        description: What it is for, as the model reads it.
+    """
+    caller.register_for_llm(name=name, description=description)(f)
+    executor.register_for_execution(name)(f)
+
+
 def _human(text: str, message: Message) -> Message:
     """A person's answer; calls that are open are answered with it."""
     calls = message.get("tool_calls") or ()
@@ -660,7 +767,7 @@ async def by_functions(
     config: Any = None,
 ) -> Answered:
     """Execute the functions that the last message calls."""
-    answer = await answer_calls(agent.functions.executed, messages[-1]) if messages else None
+    answer = await answer_calls(agent.functions, messages[-1]) if messages else None
     return answer is not None, answer
 
 
@@ -679,74 +786,6 @@ async def by_model(
     transfers = [] if agent.part is None else agent.part.tools(agent, messages or ())
     tools = [*agent.functions.offered, *transfers]
     options: dict[str, Any] = {"tools": tools} if tools else {}
-    result = await recorded(agent.client).create(to_model(whole, agent.name), **options)
+    result = await recorded(agent.client).create(agent.reading.of(whole), **options)
     agent.note_answer(result)
     return True, from_model(result)
-
-
-# Chats between two agents
-
-
-@dataclass
-class ChatResult:
-    """The outcome of a chat.
-
-    Attributes:
-        chat_history: The messages, as the one who began it has them.
-        summary: As `summary_method` makes it.
-        cost: Tokens and dollars by model, in AG2's shape, with all that a model spent to choose speakers.
-        human_input: What the person behind the one who began it said.
-        stop_reason: Why it ended; None: nothing says so.
-        chat_id: A number of its own.
-    """
-
-    chat_history: list[Message] = field(default_factory=list)
-    summary: str | Message = ""
-    cost: dict[str, Any] = field(default_factory=lambda: ModelUsage().cost())
-    human_input: list[str] = field(default_factory=list)
-    stop_reason: str | None = None
-    chat_id: int = field(default_factory=lambda: uuid.uuid4().int)
-
-
-REFLECTION: Final = "reflection_with_llm"
-SUMMARISE: Final = "Summarize the conversation above. Leave out introductions, and add nothing."
-
-
-async def _first(
-    me: ConversableAgent, recipient: ConversableAgent, message: Opening, context: dict[str, Any]
-) -> str | Message:
-    if message is None:
-        return await me.a_get_human_input("The first message: ")
-    if callable(message):
-        return cast("str | Message", await value_of(message(me, recipient, context)))
-    return message
-
-
-async def _summary(
-    me: ConversableAgent, recipient: ConversableAgent, method: Summary, arguments: dict[str, Any]
-) -> str | Message:
-    if method is None:
-        return ""
-    if callable(method):
-        return cast("str", await value_of(method(me, recipient, arguments)))
-    if method == REFLECTION:
-        return await _reflection(me, recipient, arguments)
-    last = recipient.chat_messages[me][-1:]
-    return text_of(last[0].get("content")).replace("TERMINATE", "") if last else ""
-
-
-async def _reflection(me: ConversableAgent, recipient: ConversableAgent, arguments: dict[str, Any]) -> str:
-    author = recipient if recipient.client is not None else me
-    if author.client is None:
-        return ""
-    prompt = {"role": "system", "content": arguments.get("summary_prompt", SUMMARISE)}
-    messages = to_model([*recipient.chat_messages_for_summary(me), prompt], author.name)
-    result = await recorded(author.client).create(messages)
-    author.note_answer(result)
-    return result.content if isinstance(result.content, str) else ""
-
-
-def _used(*agents: ConversableAgent) -> ModelUsage:
-    """The usage of some agents, and of those behind them, so far."""
-    everybody = {id(agent): agent for one in agents for agent in one.who_pays()}
-    return added_up(agent.usage for agent in everybody.values())

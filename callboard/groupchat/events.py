@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from callboard.foundation.tasks import run_in_loop
+
 from .messages import Message
 
 T = TypeVar("T")
@@ -25,10 +27,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return run_in_loop(work)
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(context.run, asyncio.run, work).result()
+        return pool.submit(context.run, run_in_loop, work).result()
 
 
 async def value_of(answer: Any) -> Any:

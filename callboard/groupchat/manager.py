@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias
 
 from callboard.agents.base import BaseChatAgent, ChatAgent, Response, TaskResult
@@ -578,7 +578,7 @@ class SavedChat:
                 agent.context_variables.clear()
                 agent.context_variables.update(deepcopy(variables[agent.name]))
             if agent.name in usage:
-                agent.usage = ModelUsage.load(usage[agent.name])
+                agent.usage = replace(ModelUsage.load(usage[agent.name]), prices=agent.usage.prices)
         manager.rounds_before = self.rounds
 
     def team_state(self, manager: GroupChatManager) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from callboard.memory.llm_messages import (
     UserMessage,
 )
 from callboard.models.base import ChatCompletionClient
-from callboard.models.info import DEFAULTS, ModelInfo, known_model, price_of
+from callboard.models.info import DEFAULTS, ModelInfo, Price, known_model, price_of
 from callboard.models.types import CreateResult, RequestUsage
 
 from .errors import GroupChatDeclarationError
@@ -55,8 +55,8 @@ def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatComplet
     Of a dictionary it is the first entry of `config_list`, or the dictionary itself: "model" with "api_key", "base_url"
     and other options of the OpenAI client, or "model_client_cls" with the name of a class, which is called with the entry as
     its keyword arguments. "api_type" may be "openai" or "azure". Of a model that is not well known it is believed that it
-    takes tools and answers with JSON, unless "model_info" says otherwise. What only AG2 knows ("tags", "price",
-    "cache_seed") is left out.
+    takes tools and answers with JSON, unless "model_info" says otherwise. "price" counts in the cost of chats, see
+    `prices_of`. What only AG2 knows ("tags", "cache_seed") is left out.
 
     Args:
         config: See ModelConfig.
@@ -81,6 +81,29 @@ def client_of(config: ModelConfig, classes: ClientClasses = None) -> ChatComplet
     if not entry.get("model"):
         raise GroupChatDeclarationError("The configuration of a model names no model.")
     return _openai(entry)
+
+
+def prices_of(config: ModelConfig, model: str) -> dict[str, Price]:
+    """The price of a model, by its name: "price" is USD for a thousand tokens, read and written, or one for both.
+
+    Raises:
+        GroupChatDeclarationError: It is something else (a ValueError).
+    """
+    if not config or isinstance(config, ChatCompletionClient):
+        return {}
+    price = _first_entry(config).get("price")
+    if price is None:
+        return {}
+    both = [price, price] if isinstance(price, int | float) else price
+    if (
+        not isinstance(both, list | tuple)
+        or len(both) != 2
+        or not all(isinstance(one, int | float) for one in both)
+    ):
+        raise GroupChatDeclarationError(
+            f'"price" is {price!r}: give [USD for 1,000 tokens that are read, USD for 1,000 that are written].'
+        )
+    return {model: Price(prompt=both[0] * 1000, completion=both[1] * 1000)}
 
 
 def _first_entry(config: object) -> dict[str, Any]:
@@ -207,6 +230,42 @@ def to_model(messages: Sequence[Message], name: str) -> list[LLMMessage]:
     return [_to_model(message, name) for message in messages]
 
 
+class ModelReading:
+    """Messages as the model of one agent reads them: those that it has read in the turn before are not made again.
+
+    A conversation grows by a few messages a turn. To make all of them anew each time takes longer each time.
+
+    Args:
+        name: Of the agent.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._read: list[tuple[Message, LLMMessage]] = []
+
+    def of(self, messages: Sequence[Message]) -> list[LLMMessage]:
+        """The messages for the model, see `to_model`."""
+        before, read = self._read, list[tuple[Message, LLMMessage]]()
+        for place, message in enumerate(messages):
+            # A message is a dictionary, which may be changed: it is compared with a copy.
+            if place < len(before) and before[place][0] == message:
+                read.append(before[place])
+            else:
+                read.append((_copied(message), _to_model(message, self._name)))
+        self._read = read
+        return [made for _, made in read]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModelReading:
+        """For another conversation: it has read nothing."""
+        return ModelReading(self._name)
+
+
+def _copied(message: Message) -> Message:
+    """A copy in which nothing changes with the message; what is only texts is copied at once."""
+    is_flat = all(isinstance(value, str) for value in message.values())
+    return dict(message) if is_flat else deepcopy(message)
+
+
 def _to_model(message: Message, name: str) -> LLMMessage:
     role, content = message.get("role", "user"), message.get("content")
     calls = _calls(message)
@@ -282,10 +341,12 @@ class ModelUsage:
     Attributes:
         paid: Tokens that were paid for.
         cached: Tokens of answers that came from a cache.
+        prices: What models cost, where a configuration says so; others cost what the settings of models say.
     """
 
     paid: dict[str, RequestUsage] = field(default_factory=dict)
     cached: dict[str, RequestUsage] = field(default_factory=dict)
+    prices: dict[str, Price] = field(default_factory=dict)
 
     def add(self, model: str, result: CreateResult) -> None:
         """Count an answer."""
@@ -296,10 +357,13 @@ class ModelUsage:
         for mine, theirs in ((self.paid, other.paid), (self.cached, other.cached)):
             for model, usage in theirs.items():
                 _add(mine, model, usage)
+        self.prices.update(other.prices)
 
     def minus(self, before: ModelUsage) -> ModelUsage:
         """The usage since another one was counted."""
-        return ModelUsage(_minus(self.paid, before.paid), _minus(self.cached, before.cached))
+        return ModelUsage(
+            _minus(self.paid, before.paid), _minus(self.cached, before.cached), dict(self.prices)
+        )
 
     def dump(self) -> dict[str, Any]:
         """As plain data."""
@@ -316,8 +380,8 @@ class ModelUsage:
         for model, usage in self.cached.items():
             _add(whole.paid, model, usage)
         return {
-            "usage_including_cached_inference": _summary(whole.paid),
-            "usage_excluding_cached_inference": _summary(self.paid),
+            "usage_including_cached_inference": _summary(whole.paid, self.prices),
+            "usage_excluding_cached_inference": _summary(self.paid, self.prices),
         }
 
 
@@ -352,8 +416,8 @@ def _load(data: Mapping[str, Any]) -> dict[str, RequestUsage]:
     return {model: RequestUsage(int(prompt), int(completion)) for model, (prompt, completion) in data.items()}
 
 
-def _summary(usages: Mapping[str, RequestUsage]) -> dict[str, Any]:
-    costs = {model: _cost(model, usage) for model, usage in usages.items()}
+def _summary(usages: Mapping[str, RequestUsage], prices: Mapping[str, Price]) -> dict[str, Any]:
+    costs = {model: _cost(model, usage, prices) for model, usage in usages.items()}
     summary: dict[str, Any] = {"total_cost": sum(costs.values())}
     for model, usage in usages.items():
         summary[model] = {
@@ -365,6 +429,6 @@ def _summary(usages: Mapping[str, RequestUsage]) -> dict[str, Any]:
     return summary
 
 
-def _cost(model: str, usage: RequestUsage) -> float:
-    price = price_of(model, DEFAULTS.prices)
+def _cost(model: str, usage: RequestUsage, prices: Mapping[str, Price]) -> float:
+    price = price_of(model, prices) or price_of(model, DEFAULTS.prices)
     return 0.0 if price is None else price.of(usage)

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
 
 from callboard.agents.base import ChatAgent
 from callboard.core import people as asking
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope
 from callboard.core.people import Question, can_ask
+from callboard.foundation.tasks import in_thread, together
 from callboard.foundation.texts import read_json
 from callboard.models.base import ToolLike
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools import FunctionTool, Tool
 from callboard.tools.approval import allowed
-from callboard.tools.base import checked_arguments
+from callboard.tools.base import BaseTool, checked_arguments
 from callboard.tools.call import AskedCall, CheckedArguments
-from callboard.tools.schema import name_of
+from callboard.tools.errors import ToolDeclarationError
+from callboard.tools.schema import NAME, name_of, plain_function
 from callboard.tools.static import PASSED_ON, needs_approval_of
 
-from .context_variables import with_variables
+from .context_variables import takes_variables, with_variables
 from .errors import GroupChatDeclarationError
 from .events import ask_person, is_given, value_of
 from .messages import Agent, Message
 
 Reply: TypeAlias = str | Message | None
+Answered: TypeAlias = tuple[bool, Reply]
 
 
 class GroupPart(ABC):
@@ -109,6 +117,71 @@ def is_triggered(trigger: Any, sender: Agent | None) -> bool:
     return trigger is sender if isinstance(trigger, ChatAgent) else bool(trigger(sender))
 
 
+Hook: TypeAlias = Callable[..., Any]
+HOOKS: Final = (
+    "process_last_received_message",
+    "process_all_messages_before_reply",
+    "process_message_before_send",
+    "update_agent_state",
+)
+
+
+class Hooks:
+    """Functions that change what an agent reads and says, by AG2's names; they may be async.
+
+    `process_last_received_message` gets the content of the last message, `process_all_messages_before_reply` a list of all,
+    `process_message_before_send` the arguments ``sender=``, ``message=``, ``recipient=`` and ``silent=``: each returns what
+    takes its place. `update_agent_state` gets the agent and its messages.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Hook]] = {}
+
+    def add(self, name: str, hook: Hook) -> None:
+        """Call a function from now on, after those that are there.
+
+        Raises:
+            GroupChatDeclarationError: There is no such hook, or it has the function (a ValueError).
+        """
+        if name not in HOOKS:
+            raise GroupChatDeclarationError(f"There is no hook {name!r}: there are {', '.join(HOOKS)}.")
+        if hook in self._by_name.get(name, ()):
+            raise GroupChatDeclarationError(f"The function is registered as {name!r} already.")
+        self._by_name.setdefault(name, []).append(hook)
+
+    async def before_reply(self, agent: Agent, messages: Sequence[Message]) -> Sequence[Message]:
+        """What the agent reads, once its state is up to date."""
+        for hook in self._by_name.get("update_agent_state", ()):
+            await value_of(hook(agent, messages))
+        for hook in self._by_name.get("process_all_messages_before_reply", ()):
+            messages = await value_of(hook(list(messages)))
+        hooks = self._by_name.get("process_last_received_message", ())
+        last = messages[-1] if messages and hooks else {}
+        content = last.get("content")
+        if (
+            not isinstance(content, str | list)
+            or content == "exit"
+            or "function_call" in last
+            or "context" in last
+        ):
+            return messages
+        for hook in hooks:
+            content = await value_of(hook(content))
+        return [*messages[:-1], {**last, "content": content}]
+
+    async def before_send(self, sender: Agent, message: Any, recipient: Agent, silent: bool | None) -> Any:
+        """What the agent says."""
+        for hook in self._by_name.get("process_message_before_send", ()):
+            message = await value_of(hook(sender=sender, message=message, recipient=recipient, silent=silent))
+        return message
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hooks:
+        """For another conversation: the same functions, in lists of its own."""
+        mine = Hooks()
+        mine._by_name = {name: list(hooks) for name, hooks in self._by_name.items()}
+        return mine
+
+
 MOST_REPLIES: Final = 100
 
 
@@ -176,8 +249,10 @@ class AgentFunctions:
     """
 
     def __init__(self, executed: FunctionMap, offered: Sequence[Any] = ()) -> None:
-        self.executed: dict[str, Callable[..., Any]] = dict(executed)
+        self.executed: dict[str, Callable[..., Any]] = {}
         self.offered: list[ToolLike | Mapping[str, Any]] = []
+        self._tools: dict[str, tuple[Callable[..., Any], Tool]] = {}
+        self.update(executed)
         for function in offered:
             self.offer(function)
 
@@ -188,6 +263,7 @@ class AgentFunctions:
                 self.executed.pop(name, None)
             else:
                 self.executed[name] = function
+                self.tool(name)  # now: the names in its annotations are known where it is registered
 
     def offer(self, function: Any, name: str | None = None, description: str | None = None) -> None:
         """Let the model call a function, or a tool."""
@@ -197,24 +273,133 @@ class AgentFunctions:
             function = FunctionTool(given, description=text, name=name or name_of(function))
         self.offered.append(function)
 
+    def tool(self, name: str) -> Tool | None:
+        """A function that it executes, as a tool: its arguments are checked and made, as those of any tool."""
+        function = self.executed.get(name)
+        if function is None or isinstance(function, Tool):
+            return function
+        known = self._tools.get(name)
+        if known is None or known[0] is not function:
+            known = self._tools[name] = (function, executed_tool(function, name))
+        return known[1]
+
+    def tools(self) -> dict[str, Tool]:
+        """All functions that it executes, as tools."""
+        found = {name: self.tool(name) for name in self.executed}
+        return {name: tool for name, tool in found.items() if tool is not None}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> AgentFunctions:
         """For another conversation: the same functions and tools, in lists of its own."""
-        mine = AgentFunctions(self.executed)
-        mine.offered = list(self.offered)
+        mine = AgentFunctions({})
+        mine.executed, mine.offered, mine._tools = dict(self.executed), list(self.offered), dict(self._tools)
         return mine
+
+
+def name_of_tool(function: Callable[..., Any]) -> str:
+    """The name of a tool, or of a function."""
+    return str(getattr(function, "name", None) or name_of(function))
+
+
+class ExecutedFunction(FunctionTool):
+    """A function that an agent executes. Parameters without a type take anything; the result is read as AG2 writes it."""
+
+    def return_value_as_string(self, value: Any) -> str:
+        """The result, as JSON where it can be."""
+        return as_text(value)
+
+
+class _AnyArguments(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class UncheckedFunction(BaseTool[_AnyArguments, Any]):
+    """A function whose arguments can't be described, such as ``**options``: it gets them as the model wrote them."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        super().__init__(_AnyArguments, object, name, "")
+        self.function = function
+
+    async def run(self, args: _AnyArguments, cancellation_token: CancellationToken) -> Any:
+        """Call the function; an ordinary one in a thread."""
+        call = partial(self.function, **(args.model_extra or {}))
+        is_async = inspect.iscoroutinefunction(self.function)
+        return await value_of(call() if is_async else await in_thread(f"callboard-tool-{self.name}", call))
+
+    def return_value_as_string(self, value: Any) -> str:
+        """The result, as JSON where it can be."""
+        return as_text(value)
+
+
+def executed_tool(function: Callable[..., Any], name: str) -> Tool:
+    """A function as the tool that is called when an agent executes it.
+
+    It gets the context variables where it has a parameter for them.
+    """
+    given = with_variables(function)
+    called = name if NAME.match(name) else name_of(function)
+    try:
+        return ExecutedFunction(_typed(given), description=name, name=called)
+    except ToolDeclarationError:
+        return UncheckedFunction(given, called)
+
+
+def _typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function all of whose parameters have a type: those without one take anything."""
+    plain = inspect.signature(function)
+    if all(one.annotation is not one.empty for one in plain.parameters.values()):
+        return function
+    parameters = [
+        one.replace(annotation=Any) if one.annotation is one.empty else one
+        for one in plain.parameters.values()
+    ]
+    is_async = inspect.iscoroutinefunction(plain_function(function))
+
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    made: Any = functools.update_wrapper(call_async if is_async else call, function)
+    made.__signature__ = plain.replace(parameters=parameters)
+    return made  # type: ignore[no-any-return]
+
+
+Executable: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Any]]
+"""Called with the arguments; what it returns is plain data, which is recorded."""
+Executables: TypeAlias = Mapping[str, Executable]
+
+
+def executables(tools: Mapping[str, Tool]) -> dict[str, Executable]:
+    """Tools as they are executed for a model: each returns the text that it reads."""
+
+    def of(tool: Tool) -> Executable:
+        async def run(arguments: Mapping[str, Any]) -> str:
+            return tool.return_value_as_string(await run_tool(tool, arguments))
+
+        return run
+
+    return {name: of(tool) for name, tool in tools.items()}
+
+
+def share_variables(tools: Mapping[str, Tool], names: Iterable[str]) -> bool:
+    """Whether one of these tools gets the context variables, which calls change one after the other."""
+    functions = [getattr(tools.get(name), "function", None) for name in names]
+    return any(function is not None and takes_variables(function) for function in functions)
 
 
 _asking: ContextVar[str] = ContextVar("callboard_asking", default="")
 """Name of the question whether the function that is being called may be, the same in every attempt."""
 
 
-async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bool, str]:
+async def execute(functions: Executables, name: str, arguments: str) -> tuple[bool, str]:
     """Call a function with arguments that a model wrote.
 
-    On the bus what it returns is recorded for the message that is being handled.
+    On the bus what it returns is recorded for the message that is being handled. Nothing is awaited before its step begins:
+    calls that are made together have their steps in the order of the calls.
 
     Args:
-        functions: The functions by name; they may be async.
+        functions: The functions by name.
         name: Of the one to call.
         arguments: A JSON object.
 
@@ -237,9 +422,7 @@ async def execute(functions: FunctionMap, name: str, arguments: str) -> tuple[bo
         return False, f"Error: {error}"
 
 
-async def _recorded(
-    function: Callable[..., Any], name: str, arguments: Mapping[str, Any]
-) -> tuple[bool, str]:
+async def _recorded(function: Executable, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
     step = NumberedStep.begin(f"function:{name}")
     # Counted for every call, also for one that is recorded or has failed: else the next call of the tool would find the
     # answer that a person gave to this one.
@@ -248,11 +431,7 @@ async def _recorded(
     async def call() -> dict[str, Any]:
         with ContextScope(_asking, name if asking is None else asking.full_name):
             try:
-                if isinstance(function, Tool):
-                    text = function.return_value_as_string(await run_tool(function, arguments))
-                else:
-                    text = as_text(await value_of(function(**arguments)))
-                return {"is_done": True, "text": text}
+                return {"is_done": True, "text": as_text(await function(arguments))}
             except PASSED_ON:
                 raise
             except Exception as error:  # noqa: BLE001 - the model hears of it
@@ -302,25 +481,33 @@ def as_text(value: Any) -> str:
         return str(value)
 
 
-async def answer_calls(functions: FunctionMap, message: Message) -> Message | None:
+async def answer_calls(functions: AgentFunctions, message: Message) -> Message | None:
     """The message that answers the calls of functions in another one.
+
+    All calls are made at the same time, as AG2's async agents do; those that share context variables one after the other.
 
     Returns:
         None: it calls none.
     """
+    tools = functions.tools()
+    executed = executables(tools)
     old = message.get("function_call")
     if old:
-        _, text = await execute(functions, old["name"], old.get("arguments", ""))
+        _, text = await execute(executed, old["name"], old.get("arguments", ""))
         return {"name": old["name"], "role": "function", "content": text}
     calls = [call for call in message.get("tool_calls") or () if call.get("type", "function") == "function"]
     if not calls:
         return None
-    responses = [await _answer(functions, call) for call in calls]
+    works = (_answer(executed, call) for call in calls)
+    if share_variables(tools, [call["function"]["name"] for call in calls]):
+        responses = [await work for work in works]
+    else:
+        responses = await together(works)
     content = "\n\n".join(response["content"] for response in responses)
     return {"role": "tool", "tool_responses": responses, "content": content}
 
 
-async def _answer(functions: FunctionMap, call: Mapping[str, Any]) -> Message:
+async def _answer(functions: Executables, call: Mapping[str, Any]) -> Message:
     name = call["function"]["name"]
     _, text = await execute(functions, name, call["function"].get("arguments", ""))
     return {"tool_call_id": call.get("id", ""), "role": "tool", "content": text}

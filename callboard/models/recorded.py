@@ -12,7 +12,15 @@ from pydantic import BaseModel
 
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.llm_messages import LLMMessage
-from callboard.runtime.steps import MOST_TEXT, NumberedStep, is_played, is_taped, note, played
+from callboard.runtime.steps import (
+    MOST_TEXT,
+    NumberedStep,
+    is_played,
+    is_taped,
+    note,
+    played,
+    running_context,
+)
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .budget import in_run
@@ -145,6 +153,9 @@ class RecordedChatCompletionClient(
 
     def _step(self, request: ModelRequest) -> NumberedStep | None:
         """The step that records the answer; None outside a handler, and when it is over."""
+        # The name takes longer the longer the conversation is, and nothing needs it outside a handler.
+        if running_context() is None:
+            return None
         return NumberedStep.begin(f"model:{request.digest(self.client)[:REQUEST_DIGITS]}")
 
     def _to_config(self) -> RecordedChatCompletionClientConfig:

@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
@@ -290,7 +291,13 @@ def _words_of(message: LLMMessage) -> int:
     return sum(TOKENS_OF_IMAGE if isinstance(part, Image) else _words(part) for part in parts)
 
 
+@lru_cache(maxsize=4096)
+def _words_in(text: str) -> int:
+    """The words of a text, which a conversation brings again and again."""
+    return len(text.split())
+
+
 def _words(content: str | list[FunctionCall]) -> int:
     if isinstance(content, str):
-        return len(content.split())
+        return _words_in(content)
     return sum(1 + len(call.arguments.split()) for call in content)

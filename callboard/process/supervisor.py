@@ -31,12 +31,12 @@ class ProcessPlan:
 
     Attributes:
         name: Prefix of its output; unique.
-        group: The agent type that it runs.
+        types: The agent types that it runs.
         command: Program and arguments; `WATCHED_PIPE` in them is replaced.
     """
 
     name: str
-    group: str
+    types: tuple[str, ...]
     command: tuple[str, ...]
 
 
@@ -430,23 +430,24 @@ def describe_exit(code: int) -> str:
 
 
 def worker_command(
-    target: str, agent_type: str, *, namespace: str, grace: float, options: Sequence[str] = ()
+    target: str, types: Sequence[str], *, namespace: str, grace: float, options: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The command that runs one agent type of `module:app` in a process of its own.
+    """The command that runs agent types of `module:app` in a process.
 
     The server's URL is not part of it: a command line is public, and a URL may hold a password. See
     `environment`.
 
     Args:
         target: `module:app`.
-        agent_type: The type of the agents that it runs.
+        types: The agent types that it runs.
         namespace: The namespace on the server.
         grace: Seconds that running handlers get when it drains.
         options: Further options of `callboard worker`.
     """
     # -P: the current folder is no place to import `callboard` from; `worker` puts the app's folder on the path itself.
     return (
-        *(sys.executable, "-P", "-m", "callboard", "worker", target, "--type", agent_type),
+        *(sys.executable, "-P", "-m", "callboard", "worker", target),
+        *(word for name in types for word in ("--type", name)),
         *("--namespace", namespace, "--grace", f"{grace:g}", "--watch", WATCHED_PIPE),
         *options,
     )

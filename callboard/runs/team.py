@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -13,19 +13,21 @@ from callboard.conditions.base import Messages, TerminationCondition
 from callboard.conditions.triggers import LatchedTermination
 from callboard.core.cancellation import CancellationToken
 from callboard.errors import DeclarationError
-from callboard.groupchat.context_variables import in_force, snapshot
+from callboard.foundation.tasks import together
+from callboard.groupchat.context_variables import changes, current_variables, in_force, snapshot, take_over
 from callboard.groupchat.conversable import ConversableAgent
 from callboard.groupchat.events import value_of
 from callboard.groupchat.manager import GroupChatManager
 from callboard.groupchat.messages import ConversationMessage, Message
 from callboard.groupchat.model import ModelUsage
-from callboard.groupchat.replies import as_text, execute, run_tool
+from callboard.groupchat.replies import Executable, execute, run_tool, share_variables
 from callboard.groupchat.selection import GroupChatTermination
 from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.messages.chat import BaseChatMessage, HandoffMessage, StopMessage
 from callboard.messages.events import ToolCallExecutionEvent, ToolCallRequestEvent
 from callboard.models.types import RequestUsage
+from callboard.runtime.steps import running_context
 from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import Participant, SpeakerSelection
 from callboard.tools.base import Tool
@@ -250,9 +252,6 @@ def name_of(agents: Sequence[Participant]) -> str:
     return f"{NAME_OF_RUN}_{names}"[:LONGEST_NAME]
 
 
-Functions = Mapping[str, Callable[..., Awaitable[Any]]]
-
-
 class RunMember(BaseChatAgent):
     """Takes an agent's turns.
 
@@ -318,7 +317,7 @@ class RunMember(BaseChatAgent):
             asked = ToolCallRequestEvent(content=calls, source=self.name, models_usage=said.models_usage)
             asked.metadata.update(said.metadata)
             yield asked
-            answers = [await self._call(functions, one) for one in calls]
+            answers = await self._call_all(functions, calls)
             self._check_targets(calls, answers)
             yield _executed(self.name, calls, answers)
             answer = ConversationMessage(data=_tool_message(calls, answers), source=self.name)
@@ -342,9 +341,13 @@ class RunMember(BaseChatAgent):
             said.metadata[MODEL] = next(iter(used))
         return said
 
-    async def _call(self, functions: Functions, one: FunctionCall) -> Called:
+    async def _call_all(self, functions: Mapping[str, Tool], calls: Sequence[FunctionCall]) -> list[Called]:
+        """Make all calls at the same time; those that share context variables one after the other."""
         with in_force(self._agent.context_variables):
-            return await call(functions, one.name, one.arguments)
+            works = (call(functions, one.name, one.arguments) for one in calls)
+            if share_variables(functions, [one.name for one in calls]):
+                return [await work for work in works]
+            return await together(works)
 
     def _check_targets(self, calls: Sequence[FunctionCall], answers: Sequence[Called]) -> None:
         for one, answer in zip(calls, answers, strict=True):
@@ -381,7 +384,7 @@ class RunMember(BaseChatAgent):
         await self._agent.load_beside_context(state)
 
 
-def _calls_of(said: BaseChatMessage, functions: Functions) -> list[FunctionCall]:
+def _calls_of(said: BaseChatMessage, functions: Collection[str]) -> list[FunctionCall]:
     """The calls in a message, if the agent has all the functions."""
     if not isinstance(said, ConversationMessage):
         return []
@@ -433,7 +436,7 @@ class Called:
     target: str = ""
 
 
-def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> Functions:
+def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> dict[str, Tool]:
     """Functions of an agent: those that were registered with it, for execution or for its model.
 
     AG2 has one agent to call a function and another one to execute it; an agent that runs alone does both.
@@ -443,11 +446,10 @@ def own_functions(agent: ConversableAgent, more: Mapping[str, Tool]) -> Function
         more: Tools that it is given for the run.
     """
     tools = {tool.name: tool for tool in agent.functions.offered if isinstance(tool, Tool)}
-    functions = {name: _of_tool(tool) for name, tool in {**tools, **more}.items()}
-    return {**functions, **{name: _of_function(function) for name, function in agent.function_map.items()}}
+    return {**tools, **more, **agent.functions.tools()}
 
 
-async def call(functions: Functions, name: str, arguments: str) -> Called:
+async def call(functions: Mapping[str, Tool], name: str, arguments: str) -> Called:
     """Execute a function; on the bus what it returned is recorded.
 
     Args:
@@ -455,10 +457,14 @@ async def call(functions: Functions, name: str, arguments: str) -> Called:
         name: Its name.
         arguments: As a model wrote them.
     """
-    is_done, text = await execute(functions, name, arguments)
+    executed = {name: _executable(functions[name])} if name in functions else {}
+    is_done, text = await execute(executed, name, arguments)
     if not is_done:
         return Called(text, is_error=True)
-    returned: dict[str, str] = json.loads(text)
+    returned: dict[str, Any] = json.loads(text)
+    # As in a pattern: an attempt that died after the call has left its record, and not its variables.
+    # guard: what a function of a run has changed is changed when its record is read
+    take_over(current_variables(), returned["changes"])
     return Called(returned["text"], target=returned.get("target", ""))
 
 
@@ -475,29 +481,20 @@ def agents_named_in(agent: ConversableAgent) -> list[ChatAgent]:
     return found
 
 
-def _of_tool(tool: Tool) -> Callable[..., Awaitable[Any]]:
-    async def run(**arguments: Any) -> dict[str, str]:
+def _executable(tool: Tool) -> Executable:
+    async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        before = snapshot(current_variables())
         value = await run_tool(tool, arguments)
-        return _returned(value, tool.return_value_as_string)
+        # In this process the variables are one object, which may hold anything.
+        changed = {} if running_context() is None else changes(before, current_variables())
+        # In an envelope of ours: a text that merely looks like a handoff is none.
+        if isinstance(value, ChatAgent):
+            said = {"text": TRANSFERRED.format(target=value.name), "target": value.name}
+        else:
+            said = {"text": tool.return_value_as_string(value)}
+        return {**said, "changes": changed}
 
     return run
-
-
-def _of_function(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    if isinstance(function, Tool):
-        return _of_tool(function)
-
-    async def run(**arguments: Any) -> dict[str, str]:
-        return _returned(await value_of(function(**arguments)), as_text)
-
-    return run
-
-
-def _returned(value: Any, as_text: Callable[[Any], str]) -> dict[str, str]:
-    # In an envelope of ours: a text that merely looks like a handoff is none.
-    if isinstance(value, ChatAgent):
-        return {"text": TRANSFERRED.format(target=value.name), "target": value.name}
-    return {"text": as_text(value)}
 
 
 OVER: Final = "Termination message condition on {who} met"

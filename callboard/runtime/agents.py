@@ -27,6 +27,7 @@ from callboard.broker.subscriptions import (
 from callboard.core.agent import BaseAgent, is_bound
 from callboard.core.declaration import AgentSettings, Declarations, Schedule
 from callboard.core.protocol import Agent, AgentRuntime
+from callboard.core.resources import Replacements, Resources
 from callboard.core.state import dump_state, restore_state, state_model
 from callboard.core.subscriptions import AgentInstantiationContext, agent_being_made
 from callboard.errors import DeclarationError, DuplicateAgentTypeError, MisuseError, UnknownNameError
@@ -406,6 +407,7 @@ class LocalTypes:
 
     Attributes:
         app_name: name of the app whose schedules these are; "": of none.
+        resources: what the worker of this process opens.
         elsewhere: agent types that are known here, and whose messages other processes handle.
     """
 
@@ -421,13 +423,15 @@ class LocalTypes:
         self.subscriptions = SubscriptionTable()
         self.app_name = ""
         self.schedules: Mapping[str, Schedule] = {}
+        self.resources = Resources()
         self.elsewhere: frozenset[str] = frozenset()
         self._only = None if only is None else frozenset(only)
         self._given_retry = retry
 
-    def take_over(self, app: Declarations) -> None:
-        """Takes over everything that an App declares."""
+    def take_over(self, app: Declarations, replaced: Replacements | None) -> None:
+        """Takes over everything that an App declares; `replaced` are objects in place of its resources."""
         self.app_name, self.schedules = app.name, app.schedules
+        self.resources = Resources(app.resources, replaced)
         self.registry.register(*app.message_classes())
         for one in app.declarations:
             self.agents.add_type(one.type, one.factory, one.agent_class, one.settings)

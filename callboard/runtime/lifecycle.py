@@ -230,7 +230,13 @@ class Work:
 
     async def _run(self) -> None:
         transport = await self._connection.connected()
-        sender, local = await self._connection.open_sender(), self._connection.local
+        local = self._connection.local
+        # Handlers run in tasks that the worker's make, and so in their context: there `resource()` finds what is open.
+        async with local.resources.opened({one.name for one in local.consumed()}):
+            await self._work(transport, local)
+
+    async def _work(self, transport: RedisTransport, local: LocalTypes) -> None:
+        sender = await self._connection.open_sender()
         self.worker = LocalWorker(
             local.agents,
             Executions(transport, local.registry, sender.tokens.of),

@@ -29,6 +29,7 @@ from callboard.core.protocol import (
     TellOptions,
     typed_as,
 )
+from callboard.core.resources import Replacements
 from callboard.core.state import dump_logs, dump_state
 from callboard.errors import DeclarationError, NotAccessibleError
 
@@ -111,6 +112,7 @@ class RedisAgentRuntime:
         types: Collection[str] | None = None,
         intervention_handlers: Sequence[InterventionHandler] | None = None,
         exit_when_stuck: bool = False,
+        resources: Replacements | None = None,
     ) -> Self:
         """A runtime with everything that an App declares.
 
@@ -124,9 +126,10 @@ class RedisAgentRuntime:
                 () none (to publish only). What is registered on the runtime itself runs here as well.
             intervention_handlers: as for the class.
             exit_when_stuck: as for the class.
+            resources: objects in place of the app's resources, by name or class; they are neither opened nor closed.
 
         Raises:
-            UnknownNameError: `types` names one that the app does not declare.
+            UnknownNameError: `types` or `resources` names one that the app does not declare.
         """
         runtime = cls(
             url,
@@ -142,7 +145,7 @@ class RedisAgentRuntime:
         )
         for name in types or ():
             app[name]
-        runtime.local.take_over(app)
+        runtime.local.take_over(app, resources)
         if types is not None:
             runtime.local.elsewhere = frozenset(
                 one.type for one in app.declarations if not {one.type, one.beside} & {*types}

@@ -348,7 +348,7 @@ class RunSteps:
         await self._tell_all(Told(what="pause", now=now))
         if now:
             run.is_interrupted = True
-            self._acts += [("pause", str(agent)) for agent in self._agents_speaking()]
+            self._acts.extend(("pause", str(agent)) for agent in self._agents_speaking())
         return True
 
     async def resume(self, run: CurrentRun, now: bool) -> bool:
@@ -421,7 +421,7 @@ class RunSteps:
         """Members that were interrupted may speak again."""
         if run.is_interrupted:
             run.is_interrupted = False
-            self._acts += [("resume", str(agent)) for agent in self._agents_speaking()]
+            self._acts.extend(("resume", str(agent)) for agent in self._agents_speaking())
 
     async def write(self) -> None:
         """Put into the commit what readers are to see, and what is to be done with members once it is committed.

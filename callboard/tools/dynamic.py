@@ -88,6 +88,7 @@ class DynamicWorkbench(CallingStreamWorkbench):
         limits: How large results may be.
         embedder: Makes vectors of texts, such as `quick_embedder()`, for `search` and `search_for_context`; None: they
             go by words alone.
+        name: For people, as in AG2's proposal; nothing depends on it.
 
     Raises:
         ToolDeclarationError: As `add_tool`.
@@ -102,8 +103,10 @@ class DynamicWorkbench(CallingStreamWorkbench):
         timeout: float | None = None,
         limits: ResultLimits = DEFAULT_LIMITS,
         embedder: Embedder | None = None,
+        name: str = "",
     ) -> None:
         super().__init__(timeout, limits)
+        self.name = name
         self._tools: dict[str, Tool] = {}
         self._enabled: set[str] = set()
         self._index = ToolIndex()

@@ -8,7 +8,7 @@ import secrets
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Self, overload
+from typing import Any, Protocol, Self, overload
 
 from pydantic import BaseModel, model_validator
 
@@ -58,6 +58,22 @@ class FunctionToolConfig(BaseModel):
                 "function into a module, and write 'function': 'module:name'"
             )
         return given
+
+
+class RegistersTools(Protocol):
+    """An agent with AG2's names, such as a ConversableAgent."""
+
+    def register_tool(self, tool: Callable[..., Any]) -> None:
+        """Let its model call a tool, and execute it."""
+        ...
+
+    def register_for_llm(self) -> Callable[[Any], Any]:
+        """Make a decorator: its model may call the tool."""
+        ...
+
+    def register_for_execution(self, name: str | None = None) -> Callable[[Any], Any]:
+        """Make a decorator: it executes the tool."""
+        ...
 
 
 class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
@@ -129,6 +145,18 @@ class FunctionTool(BaseTool[BaseModel, Any], Component[FunctionToolConfig]):
     def function(self) -> Callable[..., Any]:
         """The function."""
         return self._func
+
+    def register_tool(self, agent: RegistersTools) -> None:
+        """Let the model of an AG2 agent call it, and the agent execute it; AG2's name."""
+        agent.register_tool(self)
+
+    def register_for_llm(self, agent: RegistersTools) -> None:
+        """Let the model of an AG2 agent call it; another agent executes it. AG2's name."""
+        agent.register_for_llm()(self)
+
+    def register_for_execution(self, agent: RegistersTools) -> None:
+        """Let an AG2 agent execute it; the model of another one calls it. AG2's name."""
+        agent.register_for_execution(self.name)(self)
 
     @property
     def takes_key(self) -> bool:

@@ -17,6 +17,7 @@ from callboard.core.cancellation import CancellationToken, Suspended
 from callboard.core.context import MessageContext, Recorder
 from callboard.core.people import Question, ask_person
 from callboard.errors import CannotAskError
+from callboard.foundation.tasks import together
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
 from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, played, running_context, taping
 
@@ -233,7 +234,7 @@ class _Answer:
             if key not in works:
                 # Begun before anything is awaited: equal steps are numbered in the order of the calls, in every attempt.
                 works[key] = self._one(call, self._step(call), room)
-        results = await _together(works)
+        results = dict(zip(works, await together(works.values()), strict=True))
         return [_for_model(call, results[key]) for key, call in zip(keys, calls, strict=True)]
 
     def _step(self, call: FunctionCall) -> NumberedStep | None:
@@ -407,17 +408,6 @@ class _RecorderOfCall:
 def _described(call: FunctionCall) -> dict[str, Any]:
     """A call as a tape has it."""
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
-
-
-async def _together(works: Mapping[object, Coroutine[Any, Any, ToolResult]]) -> dict[object, ToolResult]:
-    """Results of all of them; when one raises, the others are ended first."""
-    tasks = [asyncio.ensure_future(work) for work in works.values()]
-    try:
-        return dict(zip(works, await asyncio.gather(*tasks), strict=True))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _for_model(call: FunctionCall, result: ToolResult) -> FunctionExecutionResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 import subprocess
@@ -165,6 +166,14 @@ def state(site: Site, size: Size) -> Sample:
     return {f"% more {name}": 100 * (late[name] / early[name] - 1) for name in ("bytes", "cpu")}
 
 
+def chats(site: Site, size: Size) -> Sample:
+    """Milliseconds of a turn in a chat of one process, early and late."""
+    command = [sys.executable, "-m", "scripts.benchmarks.chats"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    found: Sample = json.loads(printed)
+    return found
+
+
 def memory(site: Site, size: Size) -> Sample:
     """Memory of a worker."""
     count = size.of(200_000)
@@ -295,6 +304,15 @@ ROWS = (
         (5, 10),
         True,
         False,
+    ),
+    Row(
+        "chats",
+        "turn 100, 1,000, 2,000 of a chat; of a team of assistants",
+        "ms",
+        chats,
+        (0.2, 0.5, 1, 0.3, 0.3, 0.3),
+        (0.1, 0.25, 0.5, 0.2, 0.2, 0.2),
+        True,
     ),
     Row("memory", "worker memory: idle, growth over 200,000 x 1 KB", "MB", memory, (60, 50), (45, 20), True),
     Row("import", "import of App and RoutedAgent, in a new interpreter", "s", imports, (0.35,), (0.2,), True),

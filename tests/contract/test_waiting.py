@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations.inspect import overview
+from callboard.broker.redis.operations.pulse import Pulse
 from callboard.broker.redis.operations.views import AgentTypeView
 from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
@@ -22,8 +23,14 @@ STREAMS = ("topic:visits", "topic:orders", "inbox:counter")
 
 
 async def counter_of(driver: ServerDriver) -> AgentTypeView:
+    """What the overview says of the type; the pulse says the same."""
     view = await overview(driver.transport, ages=True)
-    return next(one for one in view.types if one.type == "counter")
+    full = next(one for one in view.types if one.type == "counter")
+    (short,) = (await Pulse(driver.transport, ["counter"]).look()).types
+    assert (short.waiting, short.running, short.done, short.dead, short.died) == (
+        *(full.waiting, full.running, full.done, full.dead, full.died),
+    )
+    return full
 
 
 class Work:
@@ -144,9 +151,12 @@ async def test_what_is_delayed_does_not_wait_and_a_reset_does(driver: ServerDriv
     assert await driver.run("control", "reset", "counter", "a", "r1", "") == 1
     view = await overview(driver.transport)
     assert (view.totals.waiting, view.delayed, view.timers) == (1, 1, 1)
+    assert (await counter_of(driver)).waiting == 1
     worker = await driver.worker("counter")
-    await worker.finish(*await worker.take())
-    assert (await overview(driver.transport)).totals.waiting == 0
+    taken = await worker.take()
+    assert (await counter_of(driver)).waiting == 1
+    await worker.finish(*taken)
+    assert (await counter_of(driver)).waiting == 0
 
 
 async def test_what_backs_off_waits_and_is_not_delayed(driver: ServerDriver) -> None:

@@ -57,7 +57,7 @@ class Recorder:
 
 
 def plan(code: str, name: str = "one") -> ProcessPlan:
-    return ProcessPlan(name=name, group="type", command=(sys.executable, "-c", code, WATCHED_PIPE))
+    return ProcessPlan(name=name, types=("type",), command=(sys.executable, "-c", code, WATCHED_PIPE))
 
 
 def supervisor(
@@ -208,7 +208,7 @@ class Silent:
     def notice(self, text): pass
 async def release(workers, crashed): pass
 command = (sys.executable, "-c", {ORPHAN!r}, WATCHED_PIPE)
-plan = ProcessPlan(name="one", group="type", command=command)
+plan = ProcessPlan(name="one", types=("type",), command=command)
 asyncio.run(Supervisor([plan], listener=Silent(), release=release, grace=1).run())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)

@@ -11,12 +11,21 @@ PATTERNS = "contract/test_team_patterns.py::"
 ONCE = f"{PATTERNS}test_what_fails_in_the_middle_happens_once"
 UNIT = "unit/ag2/"
 
+KILLED = "integration/test_calls_killed.py::test_a_call_that_was_done_before_a_kill_is_not_made_again"
+
 PATTERN_MUTATIONS: Final = (
     Mutation(
         "what a function has changed is forgotten with the attempt that called it",
         "what a function has changed is changed when its record is read",
         removed,
         (f"{ONCE}[{{backend}}-member-member answers]",),
+        quick=False,
+    ),
+    Mutation(
+        "what a function of a run has changed is forgotten with the process that called it",
+        "what a function of a run has changed is changed when its record is read",
+        removed,
+        (f"{KILLED}[redis-count count-1 and 2-done1]",),
         quick=False,
     ),
     Mutation(

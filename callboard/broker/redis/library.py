@@ -107,6 +107,7 @@ OPERATIONS = (
     "census",
     "measure",
     "tally",
+    "pulse",
     "schedule",
     "repair",
 )

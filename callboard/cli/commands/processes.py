@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from callboard.cli.exits import INTERRUPTED
+from callboard.cli.exits import INTERRUPTED, bad_use
 from callboard.cli.options import Grace, MaxMemory, MaxMessages, Namespace, Target, Url, split_counts
 from callboard.cli.sessions import (
     check_types,
@@ -41,6 +41,14 @@ def up(
             metavar="TYPE=N", help="Processes for an agent type, 0 for none here. Default: as the app says."
         ),
     ] = None,
+    together: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Processes that run all agent types, 0 for each type in its own. Default: as the app says.",
+        ),
+    ] = None,
     restarts: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="Restarts of a process in a row before everything is stopped."),
@@ -64,11 +72,14 @@ def up(
     stops at once. A process that passes --max-memory or --max-messages drains and is replaced at once, which does
     not count as a death. A terminal shows a live table; elsewhere a line is printed when something changes.
 
+    With --together all agent types run in the same processes, which takes less memory where there is little to do.
+
     With --reload the Python files in the current folder and below are watched. When one changes, the processes finish
     what they run and start anew. A change that can't be imported is shown, and what ran goes on.
 
       callboard up counting:app
       callboard up counting:app --reload
+      callboard up counting:app --together 2
       callboard up counting:app --processes counter=3 --url redis://10.0.0.5:6379
 
     Exit codes: 0 drained, 1 a process died too often, 2 wrong use, 3 no server, 78 a process lacks rights or
@@ -79,12 +90,18 @@ def up(
     from callboard.process.supervisor import Ending, RestartPolicy
 
     app = load_app(target)
-    counts = counts_of(app, [*(processes or []), *(more or [])])
+    given = [*(processes or []), *(more or [])]
+    if together and given:
+        bad_use(
+            f"--together {together} runs all agent types in the same processes: leave out {given[0]}, or --together"
+        )
+    counts = counts_of(app, given)
+    together = together_of(app, together, given)
     # Who edits a file leaves it broken now and then: that is no reason to stop everything.
     policy = RestartPolicy(limit=MANY, cap=5.0) if reload else RestartPolicy(limit=restarts)
     settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
     with unhindered():
-        ending = asyncio.run(_up(app, target, counts, policy, settings, grace, reload))
+        ending = asyncio.run(_up(app, target, counts, together, policy, settings, grace, reload))
     return INTERRUPTED if ending is Ending.KILLED else 0
 
 
@@ -102,10 +119,18 @@ def counts_of(app: App, given: list[str]) -> dict[str, int]:
     return running
 
 
+def together_of(app: App, wanted: int | None, given: list[str]) -> int:
+    """The number of processes that run all agent types: the command line's, else the app's; 0: each type has its own."""
+    if wanted is not None:
+        return wanted
+    return 0 if given else app.together
+
+
 async def _up(
     app: App,
     target: str,
     counts: dict[str, int],
+    together: int,
     policy: RestartPolicy,
     settings: BrokerSettings,
     grace: float | None,
@@ -117,6 +142,7 @@ async def _up(
         plan = FleetPlan(
             target=target,
             processes=counts,
+            together=together,
             url=settings.url,
             namespace=runtime.transport.keys.namespace,
             grace=grace_of(grace, settings),

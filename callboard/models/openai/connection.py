@@ -22,6 +22,7 @@ from callboard.errors import SettingValueError
 from callboard.foundation import MissingPackageError
 from callboard.foundation.addresses import public_transport
 from callboard.foundation.component import ComponentNotAllowedError
+from callboard.foundation.tasks import of_this_loop
 from callboard.models.errors import (
     AuthenticationError,
     BadRequestError,
@@ -120,8 +121,12 @@ class Connection:
         import openai
 
         client = self.http_client
-        if client is None and self.public:
-            client = openai.DefaultAsyncHttpxClient(transport=public_transport())
+        if client is None:
+            # Not the one that the package makes: given up unclosed, that one tries to end its connections in whatever event
+            # loop runs when the garbage collector comes, and fails with "Event loop is closed".
+            client = openai.DefaultAsyncHttpxClient(
+                **({"transport": public_transport()} if self.public else {})
+            )
         common: dict[str, Any] = {
             "api_key": self.api_key,
             "organization": self.organization,
@@ -380,10 +385,17 @@ class Session:
             await self._forget()
         if self._openai is None:
             self._openai, self._loop = self._connection.make(), loop
+            of_this_loop(self)
         if self._loop is not loop:
             # Its connections would fail now and then, with "Event loop is closed".
             raise BadRequestError(self._model, "the client was used in another event loop: make one for each")
         return self._openai
+
+    async def leave_loop(self) -> None:
+        """End the connections, whose loop ends; in another one it opens again. A client of the user's stays as it is."""
+        if self._connection.http_client is None and self._openai is not None:
+            left, self._openai, self._loop = self._openai, None, None
+            await left.close()
 
     async def _forget(self) -> None:
         """The connections went with their loop. A client that is given up unclosed would try to end them later, in ours."""

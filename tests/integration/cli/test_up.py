@@ -35,6 +35,30 @@ def test_every_type_has_its_processes_and_work_is_shown(shop: ShopFolder) -> Non
         assert workers_in(shop.folder) == []
 
 
+def test_all_types_run_together_in_as_many_processes_as_wanted(shop: ShopFolder) -> None:
+    with shop.started("up", "shop:app", "--together", "2") as running:
+        up(running, "all.1", "all.2")
+        assert len(workers_in(shop.folder)) == 2
+        shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+        running.shows("| ends one")
+        running.shows("clerk 2/2 up, 0 waiting, 0 running, 1 done, 0 dead now")
+        running.shows("guard 2/2 up, 0 waiting")
+        os.kill(pid_of(running, "all.1"), signal.SIGKILL)
+        running.shows("all.1 was killed by SIGKILL, starts again")
+        running.signal(signal.SIGTERM)
+        assert running.ends() == 0
+        assert workers_in(shop.folder) == []
+
+
+def test_processes_of_one_type_and_of_all_are_not_asked_for_at_once(shop: ShopFolder) -> None:
+    done = shop.run("up", "shop:app", "--together", "2", "--processes", "clerk=3")
+    assert done.returncode == 2
+    assert (
+        "--together 2 runs all agent types in the same processes: leave out clerk=3, or --together"
+        in done.stderr
+    )
+
+
 def test_what_would_end_a_process_again_ends_all_at_once(shop: ShopFolder) -> None:
     done = shop.run("up", "shop:app", "--max-memory", "1MB")
     assert done.returncode == 78

@@ -5,61 +5,19 @@ from __future__ import annotations
 import pytest
 
 from callboard.broker.redis.client.identity import process_name
-from callboard.broker.redis.operations.views import AgentTypeView, Overview, Totals, WorkerView
+from callboard.broker.redis.operations.views import PulseView, TypePulse, WorkerPulse
 from callboard.cli.fleet import Meter, PlainBoard, Row
 from callboard.process.supervisor import Child, ProcessPlan
 
-ZERO = Totals(
-    waiting=0,
-    running=0,
-    held=0,
-    parked=0,
-    backing_off=0,
-    suspended=0,
-    done=0,
-    retried=0,
-    dead=0,
-    died=0,
-    released=0,
-    reaped=0,
-)
 
-
-def view(at: int, done: int, waiting: int | None = 0, pids: tuple[int, ...] = ()) -> Overview:
-    counter = AgentTypeView(
-        **{name: getattr(ZERO, name) for name in ZERO.__slots__}
-        | {"done": done, "waiting": waiting, "dead": 1, "died": 2},
-        type="counter",
-        workers=len(pids),
-        streams=(),
-    )
-    workers = tuple(
-        WorkerView(
-            name=f"{process_name(pid, 'k3x0p9qa')}:1",
-            host="h",
-            pid=pid,
-            types=("counter",),
-            lease_ms_left=1,
-            held=0,
-            running=0,
-            started=0,
-        )
-        for pid in pids
-    )
-    return Overview(
-        namespace="n",
-        at=at,
-        types=(counter,),
-        workers=workers,
-        topics=(),
-        timers=0,
-        next_due=None,
-        totals=ZERO,
-    )
+def view(at: int, done: int, waiting: int | None = 0, pids: tuple[int, ...] = ()) -> PulseView:
+    counter = TypePulse(type="counter", waiting=waiting, running=0, done=done, dead=1, died=2)
+    workers = tuple(WorkerPulse(name=f"{process_name(pid, 'k3x0p9qa')}:1", lease_ms_left=1) for pid in pids)
+    return PulseView(at=at, types=(counter,), workers=workers)
 
 
 def child(pid: int, group: str = "counter") -> Child:
-    plan = ProcessPlan(name=group, group=group, command=())
+    plan = ProcessPlan(name=group, types=(group,), command=())
     return Child(plan, state="running", pid=pid, token="k3x0p9qa")
 
 

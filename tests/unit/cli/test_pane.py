@@ -55,7 +55,7 @@ def test_what_goes_first_is_what_matters_least() -> None:
 @pytest.mark.parametrize("reflows", [True, False])
 @pytest.mark.parametrize(("before", "after"), [(120, 60), (60, 120), (80, 40), (40, 41)])
 def test_a_resize_leaves_nothing_of_the_old_table(before: int, after: int, reflows: bool) -> None:
-    child = Child(ProcessPlan(name="counter", group="counter", command=()))
+    child = Child(ProcessPlan(name="counter", types=("counter",), command=()))
     with terminal(before, reflows=reflows) as made:
         board = board_on(made)
         board.notice("begins")

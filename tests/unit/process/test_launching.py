@@ -10,9 +10,9 @@ from callboard.process.supervisor import WATCHED_PIPE, environment, worker_comma
 
 
 def test_the_command_of_a_worker_has_no_url() -> None:
-    command = worker_command("shop:app", "clerk", namespace="n", grace=2.5)
+    command = worker_command("shop:app", ["clerk", "till"], namespace="n", grace=2.5)
     assert command[3:] == (
-        *("callboard", "worker", "shop:app", "--type", "clerk"),
+        *("callboard", "worker", "shop:app", "--type", "clerk", "--type", "till"),
         *("--namespace", "n", "--grace", "2.5", "--watch", WATCHED_PIPE),
     )
 

@@ -90,10 +90,10 @@ def test_pause_and_steps() -> None:
     assert len(response.messages) == 4  # who waits for the end wants all steps
 
 
-def test_an_agent_of_a_run_can_not_wait_for_another_one() -> None:
+def test_an_async_function_of_a_run_can_not_wait_for_another_one() -> None:
     caught: list[MisuseError] = []
 
-    def ask_another() -> str:
+    async def ask_another() -> str:
         try:
             run(chatterer("b"), message="Hi")
         except MisuseError as error:
@@ -103,6 +103,18 @@ def test_an_agent_of_a_run_can_not_wait_for_another_one() -> None:
     agent = speaker("a", call("ask_another"), "done", function_map={"ask_another": ask_another})
     assert run(agent, message="Hi").summary == "done"
     assert "a_run" in str(caught[0])
+
+
+def test_an_ordinary_function_of_a_run_may_wait_for_another_one() -> None:
+    heard: list[str | None] = []
+
+    def ask_another() -> str:
+        heard.append(run(speaker("b", "from b"), message="Hi").summary)
+        return "asked"
+
+    agent = speaker("a", call("ask_another"), "done", function_map={"ask_another": ask_another})
+    assert run(agent, message="Hi").summary == "done"
+    assert heard == ["from b"]
 
 
 async def test_who_is_async_is_told_what_is_for_async_programs() -> None:

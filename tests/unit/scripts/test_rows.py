@@ -11,7 +11,7 @@ from scripts.benchmarks.site import Site
 ROW = {row.name: row for row in ROWS}
 
 
-@pytest.mark.parametrize("name", ["import", "embedded", "start", "bytes", "cpu"])
+@pytest.mark.parametrize("name", ["import", "embedded", "start", "bytes", "cpu", "chats"])
 def test_a_row_is_measured(name: str) -> None:
     with Site() as site:
         sample = ROW[name].measure(site, Size(quick=True, backlog=BACKLOG))

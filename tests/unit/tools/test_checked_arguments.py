@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 from callboard.ag2 import AutoPattern, a_initiate_group_chat
 from callboard.core.people import Question, asking_by
 from callboard.groupchat import ConversableAgent
-from callboard.groupchat.replies import execute
+from callboard.groupchat.replies import executables, execute
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models import ReplayChatCompletionClient
 from callboard.runs.team import call, own_functions
@@ -137,7 +137,7 @@ async def test_the_same_for_agents_that_execute_functions(
         if way == "run":
             assert not (await call(own_functions(agent, {}), name, written)).is_error
         elif way == "executed":
-            assert (await execute({name: tool}, name, written))[0]
+            assert (await execute(executables({name: tool}), name, written))[0]
         else:
             await _in_a_pattern(tool, written)
     assert desk.asked == [shown]
@@ -189,7 +189,7 @@ async def test_what_json_has_not_is_refused(written: str, word: str, name: str, 
     tool = FunctionTool(getattr(desk, name), needs_approval=needs)
     (said,) = await run(StaticWorkbench([tool]), name, desk, written)
     assert word in said
-    is_done, _ = await execute({name: tool}, name, written)
+    is_done, _ = await execute(executables({name: tool}), name, written)
     assert not is_done
     assert (desk.asked, desk.ran) == ([], [])
 

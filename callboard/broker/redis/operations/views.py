@@ -154,6 +154,50 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TypePulse:
+    """One agent type, as a `Pulse` sees it; see AgentTypeView for the fields."""
+
+    type: str
+    waiting: int | None
+    running: int
+    done: int
+    dead: int
+    died: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPulse:
+    """One worker, as a `Pulse` sees it; see WorkerView.
+
+    Attributes:
+        name: its name.
+        lease_ms_left: ms until the others take over what it holds.
+        runs: the handlers that ran at its last heartbeat, by agent type.
+        holds: the entries that it holds, by agent type.
+    """
+
+    name: str
+    lease_ms_left: int
+    runs: Mapping[str, int] = field(default_factory=dict)
+    holds: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulseView:
+    """One look of a `Pulse`.
+
+    Attributes:
+        at: server ms.
+        types: the agent types that it looks at.
+        workers: all workers.
+    """
+
+    at: int
+    types: tuple[TypePulse, ...]
+    workers: tuple[WorkerPulse, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """Something that is paused.
 

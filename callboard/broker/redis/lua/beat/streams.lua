@@ -34,18 +34,18 @@ local function trim(tidy, suffix)
   return length > retain + 100
 end
 
--- A server that was not started again since goes on to count right: a stream is looked at now and then.
-local RIGHT_FOR, MOST_RIGHT = 60000, 1000
-local right, right_n = {}, 0
+-- A server that was not started again since goes on to count right: a stream is looked at now and then. One with a backlog,
+-- whose ends say nothing, is looked at again sooner.
+local RIGHT_FOR, UNKNOWN_FOR, MOST_LOOKED_AT = 60000, 5000, 1000
+local looked_at, looked_at_n = {}, 0 -- stream -> until when it is passed over
 
 local function mend_counts(suffix)
   local stream, is_right = P .. suffix, true
-  if (right[stream] or 0) > now() then return end
+  if (looked_at[stream] or 0) > now() then return end
   for _, group in ipairs(groups_of(suffix) or {}) do is_right = mend_count(suffix, group) and is_right end
-  if not is_right then return end
-  if right_n >= MOST_RIGHT then right, right_n = {}, 0 end
-  if not right[stream] then right_n = right_n + 1 end
-  right[stream] = now() + RIGHT_FOR
+  if looked_at_n >= MOST_LOOKED_AT then looked_at, looked_at_n = {}, 0 end
+  if not looked_at[stream] then looked_at_n = looked_at_n + 1 end
+  looked_at[stream] = now() + (is_right and RIGHT_FOR or UNKNOWN_FOR)
 end
 
 local STREAMS = 50 -- that a beat looks at, besides those that were read from
