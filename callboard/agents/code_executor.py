@@ -238,12 +238,12 @@ class CodeExecutorAgent(BaseChatAgent, Component[CodeExecutorAgentConfig]):
                     yield item
 
     async def extract_code_blocks_from_messages(self, messages: Sequence[BaseChatMessage]) -> list[CodeBlock]:
-        """The code blocks in the text messages of `sources`."""
+        """The code blocks in what agents of `sources` said: in text messages, and in those of AG2's agents."""
         return [
             block
             for message in messages
-            if isinstance(message, TextMessage) and (self._sources is None or message.source in self._sources)
-            for block in code_blocks_in(message.content, self._languages)
+            if self._sources is None or message.source in self._sources
+            for block in code_blocks_in(message.said_text() or "", self._languages)
         ]
 
     async def execute_code_block(

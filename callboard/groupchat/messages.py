@@ -64,6 +64,10 @@ def _part(part: Any) -> str:
     return str(part)
 
 
+CALLS: Final = ("tool_calls", "tool_responses", "function_call")
+"""What a message has that is no text alone."""
+
+
 @message(name="callboard.ConversationMessage")
 class ConversationMessage(BaseChatMessage):
     """A message as group chats have them.
@@ -78,6 +82,10 @@ class ConversationMessage(BaseChatMessage):
     def to_text(self) -> str:
         """The content as text."""
         return text_of(self.data.get("content"))
+
+    def said_text(self) -> str | None:
+        """The content as text; None for calls of functions and their results."""
+        return None if any(self.data.get(key) for key in CALLS) else self.to_text()
 
     def to_model_text(self) -> str:
         """The content as text."""

@@ -165,6 +165,10 @@ class BaseChatMessage(_Said, ABC):
         """The content as a whole message for a model."""
         ...
 
+    def said_text(self) -> str | None:
+        """The text, where an agent simply said one; None: the message is something else, such as a summary or an end."""
+        return None
+
 
 class BaseTextChatMessage(BaseChatMessage, ABC):
     """The base of messages whose content is a text.
@@ -197,6 +201,10 @@ class TextMessage(BaseTextChatMessage):
     """A text."""
 
     type: Literal["TextMessage"] = "TextMessage"
+
+    def said_text(self) -> str | None:
+        """The content."""
+        return self.content
 
 
 @message(name="callboard.MultiModalMessage")

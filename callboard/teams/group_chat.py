@@ -333,8 +333,10 @@ def _factory(
         produced.append(StructuredMessage[output])  # type: ignore[valid-type]
     for participant in participants:
         produced += () if isinstance(participant, Team) else participant.produced_message_types
+    # What members declare need not be declared again by the team, as AutoGen wants it of all but structured messages: else
+    # AG2's agents could be no members.
     for message_type in produced:
-        if issubclass(message_type, StructuredMessage) and not factory.is_registered(message_type):
+        if not factory.is_registered(message_type):
             factory.register(message_type)
     return factory
 

@@ -124,9 +124,7 @@ class Connection:
         if client is None:
             # Not the one that the package makes: given up unclosed, that one tries to end its connections in whatever event
             # loop runs when the garbage collector comes, and fails with "Event loop is closed".
-            client = openai.DefaultAsyncHttpxClient(
-                **({"transport": public_transport()} if self.public else {})
-            )
+            client = openai.DefaultAsyncHttpxClient(transport=public_transport() if self.public else None)
         common: dict[str, Any] = {
             "api_key": self.api_key,
             "organization": self.organization,
