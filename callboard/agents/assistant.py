@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal, Self
 
@@ -431,6 +431,8 @@ def tools_of(given: Sequence[Tool | Callable[..., Any]] | None, client: ChatComp
     if given is None:
         return []
     _check_calls(client, "")
+    if not isinstance(given, Iterable):
+        raise AgentSettingError(f"tools={given!r:.80} is no list: write tools=[...]")
     return [_tool(one) for one in given]
 
 
@@ -501,7 +503,15 @@ def memories_of(given: Sequence[Memory] | None) -> tuple[Memory, ...]:
         return ()
     found: Any = given
     if not isinstance(found, list | tuple) or not all(isinstance(one, Memory) for one in found):
-        raise AgentSettingError(f"Expected a list of Memory, or None, got {type(found)}")
+        wrong = (
+            next((one for one in found if not isinstance(one, Memory)), None)
+            if isinstance(found, list | tuple)
+            else found
+        )
+        advice = "give memories, such as memory=[ListMemory()]"
+        raise AgentSettingError(
+            f"Expected a list of Memory, or None, got {type(found)} with {wrong!r:.80}: {advice}"
+        )
     return tuple(found)
 
 

@@ -10,13 +10,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Never, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, Field
 
 from callboard.code import CodeExecutor
 from callboard.core.cancellation import CancellationToken
 from callboard.core.protocol import AgentRuntime
+from callboard.errors import MisuseError
 from callboard.foundation.component import ComponentBase
 from callboard.foundation.tasks import in_thread
 from callboard.memory.base import Memory
@@ -78,6 +79,21 @@ class TaskRunner(Protocol):
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult."""
         ...
+
+
+def check_arguments(method: str, unknown: Mapping[str, object]) -> None:
+    """Refuse arguments that `run` and `run_stream` do not have; those of AG2's `run` are told apart.
+
+    Raises:
+        AgentSettingError: There are some (a TypeError).
+    """
+    for name in unknown:
+        advice = (
+            f"write {method}(task=...)" if name == "message" else "it takes task, cancellation_token and more"
+        )
+        raise AgentSettingError(
+            f"{method}() has no argument {name!r}: {advice}; AG2's `run(agent, message=...)` is callboard.runs.run"
+        )
 
 
 def task_messages(task: Task) -> list[BaseChatMessage]:
@@ -298,6 +314,14 @@ class BaseChatAgent(ChatAgent, ABC):
         self._name = name
         self._description = description
 
+    def __getattr__(self, name: str) -> Any:
+        # Asked only for what is not there: most of all where a subclass has not called the __init__ of its base.
+        if name.startswith("__") or "_name" in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise MisuseError(
+            f"{type(self).__name__} has no {name!r} yet: its __init__ has to begin with super().__init__(name, ...)"
+        )
+
     @property
     def name(self) -> str:
         """Its name."""
@@ -341,12 +365,14 @@ class BaseChatAgent(ChatAgent, ABC):
         task: Task = None,
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
+        **unknown: Never,
     ) -> TaskResult:
         """Carry out a task alone: no team, no server, no worker; see `TaskRunner.run`.
 
         Raises:
-            AgentSettingError: The task is none (a ValueError).
+            AgentSettingError: The task is none (a ValueError), or there is no such argument (a TypeError).
         """
+        check_arguments("run", unknown)
         given = task_messages(task)
         response = await self.on_messages(given, cancellation_token or CancellationToken())
         said: list[Said] = [*(given if output_task_messages else ()), *(response.inner_messages or ())]
@@ -358,6 +384,7 @@ class BaseChatAgent(ChatAgent, ABC):
         task: Task = None,
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
+        **unknown: Never,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """The same; yields what is said as it is said, and at last the TaskResult.
 
@@ -365,6 +392,7 @@ class BaseChatAgent(ChatAgent, ABC):
             AgentSettingError: The task is none (a ValueError).
             NoResponseError: `on_messages_stream` ended without a Response (a RuntimeError).
         """
+        check_arguments("run_stream", unknown)
         given = task_messages(task)
         said: list[Said] = []
         if output_task_messages:

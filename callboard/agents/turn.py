@@ -253,7 +253,7 @@ class AssistantTurn:
     def _answered(self) -> CreateResult:
         """The last answer of the model."""
         if self._answer is None:
-            raise _no_text(self._setup.name)
+            raise _no_result(self._setup.name)
         return self._answer
 
     async def _check(self, calls: Sequence[FunctionCall]) -> None:
@@ -397,7 +397,7 @@ class Prompt:
             NoResponseError: Its stream had no end.
         """
         if self._answer is None:
-            raise _no_text(self._setup.name)
+            raise _no_result(self._setup.name)
         return self._answer
 
 
@@ -462,6 +462,14 @@ def try_again(refused: Refused) -> str:
 def no_answer(refused: Refused, source: str) -> TextMessage:
     """For those who wait for an answer, when every one was refused."""
     return TextMessage(content=f"I have no answer that I may give: {refused.reason}", source=source)
+
+
+def _no_result(name: str) -> NoResponseError:
+    """The error of a model client whose stream has no end."""
+    return NoResponseError(
+        f"The model client of {name!r} ended its stream without a result: the last item of `create_stream` has to be a "
+        "CreateResult."
+    )
 
 
 def _no_text(name: str) -> NoResponseError:

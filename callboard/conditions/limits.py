@@ -38,8 +38,9 @@ class MaxMessageTermination(TerminationCondition, Component[MaxMessageTerminatio
     component_provider_override = "callboard.conditions.MaxMessageTermination"
 
     def __init__(self, max_messages: int, include_agent_event: bool = False) -> None:
-        if max_messages < 1:
-            raise SettingValueError("max_messages", str(max_messages), "at least 1")
+        given: object = max_messages
+        if not isinstance(given, int) or given < 1:
+            raise SettingValueError("max_messages", repr(given), "a number, at least 1")
         self._max_messages = max_messages
         self._include_agent_event = include_agent_event
         self._count = 0

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias
 
 from pydantic import BaseModel
 
+from callboard.errors import SettingValueError
 from callboard.foundation.component import Component
 from callboard.messages.chat import HandoffMessage, StopMessage, TextMessage
 from callboard.messages.events import ToolCallExecutionEvent
@@ -88,6 +89,13 @@ class TextMentionTermination(LatchedTermination, Component[TextMentionTerminatio
 
     def __init__(self, text: str, sources: Sequence[str] | None = None) -> None:
         super().__init__()
+        given: object = text
+        if not isinstance(given, str):
+            raise SettingValueError(
+                "text",
+                repr(given),
+                'a text; for several: TextMentionTermination("A") | TextMentionTermination("B")',
+            )
         self._text = text
         self._sources = None if sources is None else tuple(sources)
 

@@ -71,6 +71,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES: Final = ("ALWAYS", "NEVER", "TERMINATE")
 SYSTEM_MESSAGE: Final = "You are a helpful AI assistant."
 TERMINATE: Final = "TERMINATE"
+MUTE: Final = (
+    "{names} can say nothing: give an agent a model (llm_config=...), a reply function or a default_auto_reply, or let a "
+    "person answer for it (human_input_mode)."
+)
 
 
 class ConversableAgent(BaseChatAgent):
@@ -481,6 +485,13 @@ class ConversableAgent(BaseChatAgent):
         """Hear something; see `a_send`."""
         wait_for(self.a_receive(message, sender, request_reply, silent))
 
+    @property
+    def is_mute(self) -> bool:
+        """Whether it can say nothing: it has no model, no functions, no answer of its own, and no person behind it."""
+        has_rules = [rule.function for rule in self._rules] != [termination_or_human, by_functions, by_model]
+        answers = self.client or self._default_auto_reply or self.function_map or has_rules or self.part
+        return not answers and self.human_input_mode == "NEVER"
+
     async def a_initiate_chat(
         self,
         recipient: ConversableAgent,
@@ -509,9 +520,11 @@ class ConversableAgent(BaseChatAgent):
             What came of it.
 
         Raises:
-            GroupChatDeclarationError: The recipient is no agent (a ValueError).
+            GroupChatDeclarationError: The recipient is no agent, or neither of them can say anything (a ValueError).
         """
         check_agents([recipient])
+        if max_turns is None and self.is_mute and recipient.is_mute:
+            raise GroupChatDeclarationError(MUTE.format(names=f"{self.name!r} and {recipient.name!r}"))
         before = used_by(self, recipient)
         self.prepare_chat(recipient, clear_history, answers=max_turns is None)
         self.is_silent = recipient.is_silent = silent

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from callboard.agents.base import ChatAgent
+from callboard.agents.base import BaseChatAgent, ChatAgent
 from callboard.broker.codec import message
 from callboard.memory.llm_messages import UserMessage
 from callboard.messages.chat import BaseChatMessage
@@ -38,8 +38,13 @@ def check_agents(agents: Sequence[object]) -> None:
         GroupChatDeclarationError: Something else is among them (a ValueError).
     """
     for agent in agents:
+        if isinstance(agent, BaseChatAgent):
+            agent.name  # noqa: B018 - of an agent that was not set up, it says so
         if isinstance(agent, type) or not hasattr(agent, "name"):
-            raise GroupChatDeclarationError(f"{agent!r} can't take part in a chat: give the agent itself.")
+            advice = (
+                "give GroupChatManager(...) of it" if hasattr(agent, "agents") else "give the agent itself"
+            )
+            raise GroupChatDeclarationError(f"{agent!r:.80} can't take part in a chat: {advice}.")
 
 
 IMAGE: Final = "<image>"

@@ -211,8 +211,32 @@ You did number {previous} last (-1: nothing yet). Which is next?
 Answer with its number alone, or with -1 when nothing is left to do."""
 
 
+def _listed(role: Role, method: str, actions: Any) -> list[Any]:
+    """Actions as a list, where one alone was given as well as where there are several.
+
+    Raises:
+        RoleDeclarationError: It is one (a TypeError).
+    """
+    if isinstance(actions, type | str | Action) or not isinstance(actions, Iterable):
+        name = getattr(actions, "__name__", repr(actions))
+        raise RoleDeclarationError(
+            type(role).__name__, f"{method}() takes a list: write self.{method}([{name}])"
+        )
+    return list(actions)
+
+
 async def act_in_loop(role: Role) -> Message | None:
-    """Think and act until nothing is left to do, or the limit is reached; the last message counts."""
+    """Think and act until nothing is left to do, or the limit is reached; the last message counts.
+
+    Raises:
+        RoleDeclarationError: It has no action, and no way of its own to think (a ValueError). MetaGPT says nothing.
+    """
+    if not role.actions and type(role)._think is Role._think:
+        raise RoleDeclarationError(
+            type(role).__name__,
+            "a message has reached it, and it has no action: write self.set_actions([...]) in its __init__, or an `_act` "
+            "with a `_think` of its own. To hear nothing, it watches nothing: self._watch([])",
+        )
     is_by_order = role.rc.react_mode == "by_order"
     most = len(role.actions) if is_by_order else role.rc.max_react_loop
     said: Message | None = None
@@ -318,7 +342,8 @@ class Role(BaseModel):
         Raises:
             RoleDeclarationError: Something else is among them (a TypeError).
         """
-        made = [action() if isinstance(action, type) else action for action in actions]
+        given_actions = _listed(self, "set_actions", actions)
+        made = [action() if isinstance(action, type) else action for action in given_actions]
         for action in made:
             given: object = action
             if not isinstance(given, Action):
@@ -335,7 +360,7 @@ class Role(BaseModel):
             join: When one act gave out several subtasks, hear what follows from them together: once, as soon as the
                 messages of all of them are there, instead of each by itself. These are added to what is watched.
         """
-        causes = any_to_str_set(list(actions))
+        causes = any_to_str_set(_listed(self, "watch", actions))
         if join:
             self.rc.joined |= causes
             self.rc.watch = (self.rc.watch - {any_to_str(UserRequirement)}) | causes

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Protocol, runtime_checkable
 
+from callboard.agents.base import ChatAgent
 from callboard.conditions.base import TerminationCondition
 from callboard.errors import DeclarationError
 from callboard.groupchat.conversable import ConversableAgent
@@ -209,8 +210,15 @@ class ManagedSelection(SpeakerSelection):
     async def select(self, floor: Floor) -> Choice:
         """Ask the manager."""
         self._so_far.add(floor.thread[len(self._so_far.said) :])
-        agent = await value_of(self._manager.get_next_agent(self._so_far))
-        return Choice(stop=NOBODY) if agent is None else Choice([agent.name])
+        agent: object = await value_of(self._manager.get_next_agent(self._so_far))
+        if agent is None:
+            return Choice(stop=NOBODY)
+        if not isinstance(agent, ChatAgent):
+            where = f"{type(self._manager).__name__}.get_next_agent() returned {agent!r:.80}"
+            raise DeclarationError(
+                where, "return one of the agents, such as self.agents[0], or None for the end."
+            )
+        return Choice([agent.name])
 
     async def reset(self) -> None:
         """Nothing was said."""

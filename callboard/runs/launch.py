@@ -11,6 +11,7 @@ from weakref import WeakSet
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.conditions.base import TerminationCondition
 from callboard.errors import DeclarationError, MisuseError
+from callboard.groupchat.conversable import MUTE, ConversableAgent
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.runtime import RedisAgentRuntime
@@ -242,6 +243,9 @@ def check(agents: Sequence[object], options: RunOptions) -> None:
             raise DeclarationError(
                 f"{agent!r} is no agent: run() takes ConversableAgents, chat agents, or a team."
             )
+    if agents and all(isinstance(agent, ConversableAgent) and agent.is_mute for agent in agents):
+        names = " and ".join(repr(agent.name) for agent in agents if isinstance(agent, ConversableAgent))
+        raise DeclarationError(MUTE.format(names=names))
     known = RunOptions.__annotations__
     unknown = options.keys() - known.keys()
     if unknown:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
-from typing import Any, Protocol, Self
+from typing import Any, Never, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,6 +20,7 @@ from callboard.agents.base import (
     Task,
     TaskResult,
     Team,
+    check_arguments,
     copy_of,
     result_of,
     task_messages,
@@ -146,8 +147,10 @@ class BaseGroupChat(Team):
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
         budget: RunBudget | None = None,
+        **unknown: Never,
     ) -> TaskResult:
         """Carry out a task; see `run_stream`."""
+        check_arguments("run", unknown)
         stream = self.run_stream(
             task=task,
             cancellation_token=cancellation_token,
@@ -163,6 +166,7 @@ class BaseGroupChat(Team):
         cancellation_token: CancellationToken | None = None,
         output_task_messages: bool = True,
         budget: RunBudget | None = None,
+        **unknown: Never,
     ) -> AsyncGenerator[Said | TaskResult, None]:
         """Carry out a task; yields what is said as it is said, and at last the TaskResult.
 
@@ -173,6 +177,7 @@ class BaseGroupChat(Team):
             cancellation_token: Ends the run at once.
             output_task_messages: Whether the task is in the result, too.
             budget: The most that this run may use; None: the budget that the team was made with, if any.
+            **unknown: Nothing; an error names what was meant.
 
         Raises:
             TeamBusyError: A run is under way (a ValueError).
@@ -182,6 +187,7 @@ class BaseGroupChat(Team):
             TeamOutputError: The last message is not what `output_content_type` asks for (a ValueError).
             asyncio.CancelledError: The token was cancelled.
         """
+        check_arguments("run_stream", unknown)
         await self._register()
         stream = self._conversation.run_stream(
             task=task,
@@ -379,6 +385,8 @@ def check_participants(given: object) -> None:
     if not participants:
         raise TeamDeclarationError("At least one participant is required.")
     for one in participants:
+        if isinstance(one, BaseChatAgent):
+            one.name  # noqa: B018 - of an agent that was not set up, it says so
         if isinstance(one, type) or not hasattr(one, "name"):
             raise TeamDeclarationError(f"{one!r} can't take part in a team: give an agent, or a team.")
     names = [one.name for one in participants]
