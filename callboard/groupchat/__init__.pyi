@@ -2,6 +2,7 @@ from .assistants import (
     AssistantAgent as AssistantAgent,
     UpdateSystemMessage as UpdateSystemMessage,
     UserProxyAgent as UserProxyAgent,
+    register_function as register_function,
 )
 from .chats import (
     ChatResult as ChatResult,
@@ -9,10 +10,7 @@ from .chats import (
     initiate_chats as initiate_chats,
 )
 from .context_variables import ContextStr as ContextStr, ContextVariables as ContextVariables
-from .conversable import (
-    ConversableAgent as ConversableAgent,
-    register_function as register_function,
-)
+from .conversable import ConversableAgent as ConversableAgent
 from .errors import (
     AgentNameConflictError as AgentNameConflictError,
     GroupChatDeclarationError as GroupChatDeclarationError,

@@ -142,3 +142,24 @@ class UpdateSystemMessage:
                     f"The function of an UpdateSystemMessage returns a text, and no {type(text).__name__}."
                 )
             agent.system_message = text
+
+
+def register_function(
+    f: Callable[..., Any],
+    *,
+    caller: ConversableAgent,
+    executor: ConversableAgent,
+    name: str | None = None,
+    description: str,
+) -> None:
+    """Let one agent's model call a function, and another agent execute it.
+
+    Args:
+        f: The function.
+        caller: Its model may call it.
+        executor: It executes the calls.
+        name: By which the model calls it; None: the function's name.
+        description: What it is for, as the model reads it.
+    """
+    caller.register_for_llm(name=name, description=description)(f)
+    executor.register_for_execution(name)(f)

@@ -739,27 +739,6 @@ async def _asked(agent: ConversableAgent, message: Message, sender: Agent | None
     return text, None
 
 
-def register_function(
-    f: Callable[..., Any],
-    *,
-    caller: ConversableAgent,
-    executor: ConversableAgent,
-    name: str | None = None,
-    description: str,
-) -> None:
-    """Let one agent's model call a function, and another agent execute it.
-
-    Args:
-        f: The function.
-        caller: Its model may call it.
-        executor: It executes the calls.
-        name: By which the model calls it; None: the function's name.
-        description: What it is for, as the model reads it.
-    """
-    caller.register_for_llm(name=name, description=description)(f)
-    executor.register_for_execution(name)(f)
-
-
 def _human(text: str, message: Message) -> Message:
     """A person's answer; calls that are open are answered with it."""
     calls = message.get("tool_calls") or ()

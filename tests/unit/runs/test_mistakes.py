@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from callboard.errors import MisuseError
 from callboard.foundation import CallboardError
 from callboard.groupchat import ConversableAgent, GroupChat, UserProxyAgent
 from callboard.groupchat.events import value_of
-from callboard.models import ReplayChatCompletionClient
+from callboard.models import CreateResult, ReplayChatCompletionClient
+from callboard.models.base import ModelRequest
 from callboard.roles import Action, Role
 from callboard.runs import RoundRobinChatManager, a_run
 from callboard.teams import RoundRobinGroupChat
@@ -69,7 +70,7 @@ def role(prepare: Callable[[Role], Any]) -> None:
 
 
 class Endless(ReplayChatCompletionClient):
-    async def _create_stream(self, request: Any) -> Any:
+    async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         yield "a piece"
 
 
