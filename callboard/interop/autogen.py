@@ -23,6 +23,7 @@ from callboard.broker import AgentId, AgentType, BrokerSettings
 from callboard.errors import DeclarationError, MisuseError, UnknownNameError
 
 from .bus import HostingRuntime, aside_of, enters
+from .hosted import run_here
 from .messages import Carried
 from .translation import (
     as_theirs,
@@ -158,7 +159,8 @@ class CallboardRuntime:
             message, leaves = await self._interventions.published(message, context)
             if not leaves:
                 return
-        carried = Carried(message, self.bus.tokens.name_of(cancellation_token))
+        token, run = self.bus.tokens.name_of(cancellation_token), run_here.get()
+        carried = Carried(message, token, None if run == token else run)
         await self.bus.publish_at_once(carried, our_topic(topic_id), our_sender(sender), message_id)
 
     # Registering

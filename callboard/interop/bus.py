@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from callboard.broker import AgentId, BrokerSettings, TopicId
+from callboard.broker.retry import Buried
 from callboard.core.context import MessageContext
 from callboard.core.protocol import AgentMetadata, AgentRuntime, SendOptions
+from callboard.errors import DeclarationError
 from callboard.runtime.runtime import RedisAgentRuntime
 
 from . import OnceUnlessKilled
-from .hosted import PREFIX, HostedAgent, Tokens, class_for, leaving
+from .hosted import ASKED, PREFIX, HostedAgent, Tokens, class_for, leaving
 from .messages import Carried, HostedRegistry
 
 DAY: Final = 86_400.0  # seconds that a cancelled token is remembered
@@ -50,6 +52,7 @@ class HostingRuntime:
         saves: bool,
     ) -> None:
         self.registry = HostedRegistry()
+        self.registry.register(Buried)
         self.runtime = RedisAgentRuntime(
             url,
             namespace=namespace,
@@ -62,6 +65,7 @@ class HostingRuntime:
         self.runtime.work.cancelled = self._hear_cancelled
         self.tokens = Tokens(self._tell_cancelled, self._was_cancelled)
         self._saves = saves
+        self._instances: dict[str, type[Any]] = {}
 
     # Agents
 
@@ -91,8 +95,15 @@ class HostingRuntime:
         Raises:
             ValueError: see RedisAgentRuntime.register_agent_instance.
         """
+        known = self._instances.get(agent_id.type, type(agent))
+        if known is not type(agent):
+            raise DeclarationError(
+                f"{agent_id} can't be registered",
+                f"all instances of one agent type have to be of one class, and there is a {known.__name__}",
+            )
         host = class_for(type(agent), saves=self._saves)
         await self.runtime.register_agent_instance(host(agent, agent_id, self.tokens), agent_id)
+        self._instances[agent_id.type] = type(agent)
 
     def leave_to_others(self, names: Iterable[str]) -> None:
         """Agent types that are registered here, too, and whose messages other processes handle."""
@@ -138,7 +149,10 @@ class HostingRuntime:
     ) -> None:
         """Publishes an event. In a handler it is on its way when this returns, and what is published next follows it."""
         sending = await self.runtime.connection.open_sender()
-        posted = sending.post(message, topic_id, sender, SendOptions(message_id, now=True, strict=False))
+        # So a manager hears that the member whose turn it is can not take it, and a run does not wait for ever.
+        is_told = sender is not None and type(message.message).__name__ == ASKED
+        how = SendOptions(message_id, now=True, strict=False, if_buried=is_told)
+        posted = sending.post(message, topic_id, sender, how)
         handler = leaving.get()
         if posted is not None:
             await (posted if handler is None else handler.add(posted))

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ from pydantic_core import from_json, to_json
 from callboard.broker import AgentId
 from callboard.broker.ids import IdSource
 from callboard.broker.remote_errors import register_error, text_of
+from callboard.broker.retry import Buried
 from callboard.core.context import MessageContext
 from callboard.core.protocol import AgentMetadata, AgentRuntime
 from callboard.core.state import get_state, set_state
@@ -53,8 +55,16 @@ class Leaving:
                 raise error
 
 
+ASKED: Final = "GroupChatRequestPublish"
+"""What a team's manager asks the member whose turn it is."""
+
+ANSWERED: Final = frozenset({"GroupChatAgentResponse", "GroupChatMessage", "GroupChatError"})
+BEGUN: Final = "GroupChatStart"
 PASSED_ON: Final = frozenset({"GroupChatMessage", "GroupChatError", "GroupChatTermination"})
 """What a team's manager only passes on: its state, which grows with the conversation, is not taken anew for each event."""
+
+run_here: ContextVar[str | None] = ContextVar("callboard_autogen_run", default=None)
+"""Name of the token of the run that the running handler belongs to."""
 
 leaving: ContextVar[Leaving | None] = ContextVar("callboard_autogen_leaving", default=None)
 """What the running handler has published."""
@@ -88,6 +98,7 @@ class HostedAgent:
         self.id = agent_id
         self._their_id = their_agent(agent_id)
         self._tokens = tokens
+        self._run: str | None = None  # token of the team's run that this manager is in
 
     @property
     def metadata(self) -> AgentMetadata:
@@ -104,16 +115,23 @@ class HostedAgent:
 
     async def enter(self, message: Any, ctx: MessageContext) -> Carried:
         """Has the agent handle a message, maybe beside another, in the surroundings that AutoGen's runtime gives it."""
-        carried = message if isinstance(message, Carried) else Carried(message)
+        carried = _heard(message)
+        token = await self._tokens.named(carried.token)
+        # The leader of a team dies while a member has its turn, and another process leads the next run. Without looking,
+        # that manager would take the old turn's answer for one of its own: it fails with `list.remove(x)`, or goes on twice.
+        said_in = carried.token or carried.run
+        run = said_in or self._tokens.name_of(token)
+        if self._is_of_another_run(carried.message, said_in, run):
+            return Carried(None)
         context = core.MessageContext(
             sender=their_agent(ctx.sender),
             topic_id=their_topic(ctx.topic_id),
             is_rpc=ctx.is_rpc,
-            cancellation_token=await self._tokens.named(carried.token),
+            cancellation_token=token,
             message_id=ctx.message_id,
         )
         published = Leaving()
-        before = leaving.set(published)
+        before, before_run = leaving.set(published), run_here.set(run)
         try:
             with core.MessageHandlerContext.populate_context(self._their_id):
                 answer = await self.agent.on_message(carried.message, context)
@@ -124,7 +142,16 @@ class HostedAgent:
             raise
         finally:
             leaving.reset(before)
+            run_here.reset(before_run)
             await published.settle()
+
+    def _is_of_another_run(self, message: Any, said_in: str | None, run: str | None) -> bool:
+        """Whether a manager gets what was said in a run that it does not lead: each has a token of its own."""
+        kind = type(message).__name__
+        if kind == BEGUN:
+            self._run = run
+        is_answer = kind in ANSWERED and hasattr(self.agent, "_active_speakers")
+        return is_answer and said_in is not None and said_in != self._run
 
     async def current(self) -> Any:
         """The agent, with what was stored of it last."""
@@ -142,6 +169,22 @@ class HostedAgent:
     async def close(self) -> None:
         """Closes it."""
         await self.agent.close()
+
+
+def _heard(message: Any) -> Carried:
+    """A message as it is carried. That a member can't take its turn is an error of the team, as its manager knows errors."""
+    carried = message if isinstance(message, Carried) else Carried(message)
+    buried = carried.message
+    if not isinstance(buried, Buried):
+        return carried
+    events: Any = import_module("autogen_agentchat.teams._group_chat._events")
+    why = buried.error or "its process ended, again and again"
+    text = f"{buried.recipient} can't take its turn ({buried.reason}): {why}"
+    return Carried(
+        events.GroupChatError(
+            error=events.SerializableException(error_type="MemberFailed", error_message=text)
+        )
+    )
 
 
 class SavedAgent(HostedAgent):

@@ -26,6 +26,7 @@ from callboard.broker.limits import DEFAULT, Limits, unpack
 from callboard.errors import DeclarationError
 
 TOKEN: Final = "$token"  # noqa: S105  (the field of a body that names a cancellation token)
+RUN: Final = "$run"
 PLAIN: Final = "autogen.value"  # wire name of text, numbers and the like
 VALUE: Final = "$value"  # the field that holds what has none
 
@@ -37,10 +38,13 @@ class Carried:
     Attributes:
         message: any object that pydantic can write, or plain data.
         token: name of the cancellation token that was given with it, see `Tokens` of hosted.py; None: none was.
+        run: name of the token of the message that its sender was handling: all of one run of a team have the same; None: it
+            was handling none, or `token` is that one.
     """
 
     message: Any
     token: str | None = None
+    run: str | None = None
 
 
 class HostedEntry(MessageEntry):
@@ -78,8 +82,10 @@ class HostedEntry(MessageEntry):
         except (*CAN_FAIL, pydantic_core.PydanticSerializationError) as error:
             raise EncodeError(self.name, str(error).partition("\n")[0]) from error
         add_tags(carried.message, data)
-        if carried.token is not None:
-            data = {**(data if isinstance(data, dict) else {VALUE: data}), TOKEN: carried.token}
+        named = {TOKEN: carried.token, RUN: carried.run}
+        names = {field: name for field, name in named.items() if name is not None}
+        if names:
+            data = {**(data if isinstance(data, dict) else {VALUE: data}), **names}
         try:
             return pack(data, limits)
         except EncodeError as error:
@@ -94,7 +100,7 @@ class HostedEntry(MessageEntry):
     ) -> Carried:
         """Reads a body; see MessageEntry.decode. Readers of one body share nothing here."""
         data = unpack(body, limits)
-        token = data.pop(TOKEN, None) if isinstance(data, dict) else None
+        token, run = (data.pop(name, None) if isinstance(data, dict) else None for name in (TOKEN, RUN))
         if isinstance(data, dict) and data.keys() == {VALUE}:
             data = data[VALUE]
         try:
@@ -107,7 +113,9 @@ class HostedEntry(MessageEntry):
             raise DecodeError(f"{self.name}: look at {', '.join(places[:5]) or 'the value'}") from error
         except Exception as error:  # a validator of the class may raise anything
             raise DecodeError(f"{self.name}: a validator failed with {type(error).__name__}") from error
-        return Carried(message, token if isinstance(token, str) else None)
+        return Carried(
+            message, token if isinstance(token, str) else None, run if isinstance(run, str) else None
+        )
 
 
 class BareEntry(MessageEntry):

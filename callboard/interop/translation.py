@@ -81,6 +81,14 @@ def register_their_errors() -> None:
         errors.MessageDroppedException,
         errors.NotAccessibleError,
     )
+    # `tool_agent_caller_loop` tells these from errors of its own; they are no Exceptions, and known by their fields.
+    tools: Any = import_module("autogen_core.tool_agent")
+    register_error(
+        tools.ToolException,
+        tools.ToolNotFoundException,
+        tools.InvalidToolArgumentsException,
+        tools.ToolExecutionException,
+    )
 
 
 @contextmanager

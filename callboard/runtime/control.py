@@ -104,7 +104,7 @@ class Control:
         execution = running(transport)
         # A handler may stand still before this, in a process that was stopped, and go on when another worker has its message
         # and has long let go on what is paused here: it would stay paused.
-        # guard: a handler pauses nothing when its message is another worker's
+        # A handler pauses nothing when its message is another worker's: its worker was taken for dead, and came back.
         fence = None if execution is None else execution.fence
         return await transport.order(action, kind, name, by, when, fence=fence)
 

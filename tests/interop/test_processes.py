@@ -106,3 +106,25 @@ async def test_a_team_that_has_run_can_not_be_shared(url: str, namespace: str) -
     with pytest.raises(MisuseError):
         SharedTeam(team, "other")
     await team._runtime.close()
+
+
+async def test_a_member_that_dies_again_and_again_ends_the_run(
+    url: str, namespace: str, start: Start
+) -> None:
+    processes = {name: start(name, 1 if name == "bob" else 0) for name in NAMES}
+    for process in processes.values():
+        await process.says("ready", within=30)
+    team, shared = made(url, namespace)
+    shared.lead()
+    running = asyncio.create_task(team.run(task="Begin."))
+    try:
+        async with asyncio.timeout(90):
+            for _ in range(3):
+                await processes["bob"].says("stuck", within=30)
+                processes["bob"].kill()
+                processes["bob"] = start("bob", 1)
+            with pytest.raises(RuntimeError, match="can't take its turn"):
+                await running
+    finally:
+        running.cancel()
+        await team._runtime.close()

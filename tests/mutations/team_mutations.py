@@ -12,6 +12,7 @@ CHECKED = "unit/tools/test_checked_arguments.py::"
 RUNNING = "unit/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
 MANUAL = "contract/test_team_manual.py::"
+ORDERS = "integration/test_orders_away.py::test_a_run_that_is_aborted_is_cancelled"
 GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
 
 TEAM_MUTATIONS: Final = (
@@ -20,6 +21,20 @@ TEAM_MUTATIONS: Final = (
         "a turn is heard once",
         when("speaking is None"),
         ("unit/teams/test_loop.py::test_an_answer_of_a_turn_that_is_over_is_not_heard",),
+    ),
+    Mutation(
+        "an abort that its manager did not hear in time is forgotten",
+        "a run that was cancelled while its manager was away does not go on",
+        when("False"),
+        (f"{ORDERS}[redis-before-SIGKILL]",),
+        quick=False,
+    ),
+    Mutation(
+        "a committed order reaches nobody",
+        "members are interrupted and cancelled for what is committed",
+        when("False"),
+        (f"{ORDERS}[redis-order taken-SIGKILL]",),
+        quick=False,
     ),
     Mutation(
         "a conversation has the key of who asks people in another one",
