@@ -25,7 +25,7 @@ from callboard.models.types import CreateResult
 
 from .base import Tool
 from .call import read_call, tool_context
-from .errors import ToolArgumentsError
+from .errors import ToolArgumentsError, ToolError
 from .remote import ToolCallRequest
 from .schema import ToolSchema
 from .static import StaticWorkbench
@@ -179,15 +179,17 @@ async def _results(
     answer: CreateResult,
     token: CancellationToken | None,
 ) -> list[FunctionExecutionResult]:
-    requests = [
-        caller.send_message(call, tool_agent, cancellation_token=token)
-        for call in answer.content
-        if not isinstance(call, str)
-    ]
+    calls = [call for call in answer.content if not isinstance(call, str)]
+    requests = [caller.send_message(call, tool_agent, cancellation_token=token) for call in calls]
     # All of them end before an error goes on: none is left running.
     answers = await asyncio.gather(*requests, return_exceptions=True)
     results: list[FunctionExecutionResult] = []
-    for result in answers:
+    for call, result in zip(calls, answers, strict=True):
+        if isinstance(result, ToolError):
+            # An intervention handler has refused the call, where AutoGen's would raise a ToolException.
+            result = FunctionExecutionResult(
+                content=str(result), name=call.name, call_id=call.id, is_error=True
+            )
         if isinstance(result, BaseException):
             raise result
         results.append(result)

@@ -10,6 +10,7 @@ import pytest
 from callboard import (
     AgentId,
     App,
+    DefaultInterventionHandler,
     MessageContext,
     RedisAgentRuntime,
     UndeliverableException,
@@ -28,6 +29,7 @@ from callboard.memory.llm_messages import (
 from callboard.models import ReplayChatCompletionClient
 from callboard.tools import (
     DynamicWorkbench,
+    FunctionTool,
     StaticWorkbench,
     ToolAgent,
     ToolCallRequest,
@@ -36,7 +38,7 @@ from callboard.tools import (
     tool,
     tool_agent_caller_loop,
 )
-from callboard.tools.errors import ToolDeclarationError
+from callboard.tools.errors import CallRefusedError, ToolDeclarationError
 
 from .test_results import PIXEL
 
@@ -176,3 +178,30 @@ class TestCallerLoop:
         calls = [FunctionCall(id="1", name="square", arguments="{}")]
         with pytest.raises(UndeliverableException):
             await self.loop(runtime, "nobody", calls, "never")
+
+
+class Denying(DefaultInterventionHandler):
+    async def on_send(self, message: Any, *, message_context: MessageContext, recipient: AgentId) -> Any:
+        if isinstance(message, FunctionCall):
+            raise CallRefusedError(message.name, "the user has not allowed it")
+        return message
+
+
+async def test_what_an_intervention_handler_refuses_is_a_result_that_the_model_reads() -> None:
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    tool = FunctionTool(pay, "Pays.")
+    model = ReplayChatCompletionClient([[FunctionCall("1", '{"amount": 1}', "pay")], "I may not."])
+    async with RedisAgentRuntime("memory://denied", intervention_handlers=[Denying()]) as runtime:
+        await ToolAgent.register(runtime, "tools", lambda: ToolAgent("Runs tools.", [tool]))
+        runtime.start()
+        task = [UserMessage(content="Pay.", source="user")]
+        _, results, said = await tool_agent_caller_loop(
+            runtime, AgentId("tools", "default"), model, task, [tool.schema]
+        )
+    assert isinstance(results, FunctionExecutionResultMessage)
+    (result,) = results.content
+    assert (result.call_id, result.name, result.is_error) == ("1", "pay", True)
+    assert "the user has not allowed it" in result.content
+    assert said.content == "I may not."
