@@ -187,10 +187,11 @@ async def _results(
     for call, result in zip(calls, answers, strict=True):
         if isinstance(result, ToolError):
             # An intervention handler has refused the call, where AutoGen's would raise a ToolException.
-            result = FunctionExecutionResult(
-                content=str(result), name=call.name, call_id=call.id, is_error=True
+            results.append(
+                FunctionExecutionResult(content=str(result), name=call.name, call_id=call.id, is_error=True)
             )
-        if isinstance(result, BaseException):
+        elif isinstance(result, BaseException):
             raise result
-        results.append(result)
+        else:
+            results.append(result)
     return results
