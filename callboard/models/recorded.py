@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel
 
 from callboard.foundation.component import Component, ComponentModel, dumped
-from callboard.memory.llm_messages import LLMMessage
+from callboard.memory.llm_messages import LLMMessage, SystemMessage
 from callboard.runtime.steps import (
     MOST_TEXT,
     NumberedStep,
@@ -28,6 +28,8 @@ from .cache import RecordedAnswer
 from .errors import BadRequestError, BadResponseError
 from .types import CreateResult
 
+TEXTS: Final = "texts"
+"""In a request that is replayed: the beginnings of its messages, for people. No tape has them: they grow with the chat."""
 MESSAGE_DIGITS: Final = 12  # of a message's hash
 
 
@@ -40,7 +42,8 @@ async def answer_of(request: ModelRequest, client: ChatCompletionClient) -> Crea
 
 def play(request: ModelRequest) -> CreateResult:
     """The recorded answer."""
-    return CreateResult.model_validate(played("model", described(request)))
+    texts = [str(message.content)[:MOST_TEXT] for message in request.messages]
+    return CreateResult.model_validate(played("model", described(request) | {TEXTS: texts}))
 
 
 def note_answer(request: ModelRequest, result: CreateResult) -> None:
@@ -50,12 +53,14 @@ def note_answer(request: ModelRequest, result: CreateResult) -> None:
 
 
 def described(request: ModelRequest) -> dict[str, Any]:
-    """A request as a tape has it: a hash of each message, the text of the last one, and the names of the tools."""
+    """A request as a tape has it: a hash of each message, texts of the last and of the system's, the names of the tools."""
     last = request.messages[-1] if request.messages else None
+    system = next((str(one.content) for one in request.messages if isinstance(one, SystemMessage)), "")
     return {
         "messages": [f"{message.type} {_digest(message)}" for message in request.messages],
         "tools": sorted(_name(tool) for tool in request.tools),
         "last": "" if last is None else str(last.content)[:MOST_TEXT],
+        "system": system[:MOST_TEXT],
     }
 
 

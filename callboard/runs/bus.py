@@ -16,6 +16,7 @@ from callboard.teams.listing import stored_state
 from callboard.teams.loop import is_kept
 from callboard.teams.outcome import error_of
 from callboard.teams.protocol import RunEnded, RunHeld, Shown, stream_of
+from callboard.testing.cassette import Cassette
 
 from .events import CompletedEvent, ErrorEvent, Event
 from .projection import Projection
@@ -189,6 +190,15 @@ class BusRun(RunSource):
             with suppress(TeamNotRunError):  # it has ended meanwhile
                 await self.team.abort(self._id)
         await self.wait()
+
+    async def export(self) -> Cassette:
+        """It as a cassette, if it was recorded."""
+        return await self.team.export(self._id)
+
+    async def fork(self, conversation: str, at: int | None) -> str:
+        """Make another conversation of what was said up to a turn; None: the last one of this run."""
+        other = await self.team.fork(conversation, at=at, run_id="" if at is not None else self._id)
+        return other.conversation
 
     async def pause(self) -> bool:
         """Let no agent begin to speak."""

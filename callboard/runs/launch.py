@@ -30,7 +30,7 @@ from .local import ProcessRun, Steps, continued, run_here, stepped
 from .response import AsyncRunResponse, LoopThread, RunResponse, loop_thread
 from .team import ToolLike, run_team
 
-ON_BUS: Final = ("conversation", "if_busy")
+ON_BUS: Final = ("conversation", "if_busy", "record")
 
 
 def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
@@ -99,7 +99,7 @@ async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_asy
     if runtime is not None:
         return AsyncRunResponse(await begin_on_bus(runtime, agents, options, is_async=is_async))
     for key in ON_BUS:
-        if options.get(key) is not None:
+        if options.get(key) not in (None, False):
             raise DeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
     return AsyncRunResponse(await _here(agents, options, is_async))
 
@@ -175,6 +175,7 @@ class RunOptions(TypedDict, total=False):
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read; in one
             process until that one has ended and the program does not hold it any more.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
+        record: Whether what models and tools answer is kept, on the bus, so that `response.export` makes a cassette of it.
     """
 
     message: Task
@@ -192,6 +193,7 @@ class RunOptions(TypedDict, total=False):
     conversation: str | None
     run_id: str | None
     if_busy: IfBusy
+    record: bool
 
 
 Rule = tuple[Callable[[Any], bool], str]
@@ -344,7 +346,8 @@ async def begin_on_bus(
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
-    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, step=step)
+    how = {"record": bool(options.get("record")), "step": step}
+    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, **how)
     return BusRun(client, run_id, is_async=is_async, steps=step)
 
 

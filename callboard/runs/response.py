@@ -7,6 +7,7 @@ import atexit
 import concurrent.futures
 import os
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
@@ -27,6 +28,7 @@ from callboard.agents.base import Said, TaskResult
 from callboard.errors import MisuseError
 from callboard.groupchat.context_variables import ContextVariables
 from callboard.models.types import RunUsage
+from callboard.testing.cassette import Cassette
 
 from .events import (
     AgentMessageEvent,
@@ -116,6 +118,22 @@ class RunSource(ABC):
         """Let its next turn begin, if it waits for that."""
         ...
 
+    async def export(self) -> Cassette:
+        """It as a cassette; waits for the end.
+
+        Raises:
+            MisuseError: It lives in this process (a RuntimeError).
+        """
+        raise MisuseError(NOT_HERE.format(what="recorded", how="a_run(..., record=True, runtime=runtime)"))
+
+    async def fork(self, conversation: str, at: int | None) -> str:
+        """Make another conversation of what was said up to a turn.
+
+        Raises:
+            MisuseError: It lives in this process (a RuntimeError).
+        """
+        raise MisuseError(NOT_HERE.format(what="forked", how="a_run(..., runtime=runtime)"))
+
 
 def without_team(usage: RunUsage, team: str) -> RunUsage:
     """The usage of a run with the agents' own names, as its events have them.
@@ -127,6 +145,8 @@ def without_team(usage: RunUsage, team: str) -> RunUsage:
     parts = (replace(part, agent=part.agent.removeprefix(f"{team}.")) for part in usage.parts)
     return replace(usage, parts=tuple(parts))
 
+
+NOT_HERE: Final = "a run in one process can't be {what}: give it a runtime, {how}"
 
 T = TypeVar("T")
 
@@ -331,6 +351,36 @@ class AsyncRunResponse:
     async def step(self) -> bool:
         """Let the next turn begin of a run with `step=True` without a reader; False when it does not wait for that."""
         return await self.source.step()
+
+    async def export(self) -> Cassette:
+        """A run with `record=True` as a cassette, from which `callboard.testing.replay` replays it; waits for the end.
+
+        Raises:
+            CassetteError: It was not recorded, or not completely (a ValueError).
+            MisuseError: It lives in one process (a RuntimeError).
+        """
+        return await self.source.export()
+
+    async def fork(self, conversation: str = "", *, at: int | None = None) -> str:
+        """Make another conversation that has everything up to a turn of this run, which goes on untouched.
+
+        ```python
+        other = await response.fork(at=4)
+        again = await a_run(team, message="Shorter, please.", runtime=runtime, conversation=other)
+        ```
+
+        Args:
+            conversation: Its id; "": a new one.
+            at: Number of the turn, see `TeamClient.turns`; None: the last turn of this run that has ended.
+
+        Returns:
+            The id of the conversation.
+
+        Raises:
+            TeamForkError: It can't be forked there, or there is a conversation of that id (a ValueError).
+            MisuseError: It lives in one process (a RuntimeError).
+        """
+        return await self.source.fork(conversation or uuid.uuid4().hex, at)
 
 
 GRACE: Final = 5.0  # seconds that runs get to end when the process ends
@@ -556,6 +606,14 @@ class RunResponse:
     def step(self) -> bool:
         """Let the next turn begin; see `AsyncRunResponse.step`."""
         return self._thread.call(self.response.step(), "response.step()")
+
+    def export(self) -> Cassette:
+        """A run with `record=True` as a cassette; see `AsyncRunResponse.export`."""
+        return self._wait(self.response.export(), "response.export()")
+
+    def fork(self, conversation: str = "", *, at: int | None = None) -> str:
+        """Make another conversation of what was said up to a turn; see `AsyncRunResponse.fork`."""
+        return self._thread.call(self.response.fork(conversation, at=at), "response.fork()")
 
     def _wait(self, work: Coroutine[Any, Any, T], what: str) -> T:
         try:

@@ -730,15 +730,6 @@ async def cassette_of(
     Raises:
         CassetteError: The run was not recorded, or not completely (a ValueError).
     """
-    runtime.registry.register(Take)
-    takes: list[Take] = []
-    async with runtime.read_run(takes_of(stream), live=False) as found:
-        takes += [entry.event async for entry in found]
-    if not takes:
-        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
-    lost = [take.agent for take in takes if take.answer is None]
-    if lost:
-        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
     task, reading = "", RunView(shows_task=True)
     async for entry in entries:
         if isinstance(entry.event, Shown):
@@ -748,5 +739,18 @@ async def cassette_of(
                 task = "\n".join(texts)
         elif isinstance(entry.event, RunEnded):
             result = reading.result(entry.event)
+            takes = await _takes_of(runtime, stream)  # of the whole run: it has ended
             return Cassette(team, task, takes, said_in(result.messages), result.stop_reason)
     raise CassetteError(f"the run {stream!r} has not ended")
+
+
+async def _takes_of(runtime: RedisAgentRuntime, stream: str) -> list[Take]:
+    runtime.registry.register(Take)
+    async with runtime.read_run(takes_of(stream), live=False) as found:
+        takes: list[Take] = [entry.event async for entry in found]
+    if not takes:
+        raise CassetteError(f"the run {stream!r} was not recorded; start it with record=True")
+    lost = [take.agent for take in takes if take.answer is None]
+    if lost:
+        raise CassetteError(f"an answer to {lost[0]!r} was larger than max_payload, and was not recorded")
+    return takes

@@ -87,11 +87,12 @@ class replay:  # noqa: N801 - it reads as a verb: with replay(cassette) as tape
         left = self._left[agent, kind]
         self._asked[agent, kind] += 1
         for number, take in enumerate(left):
-            if take.request == request and take.answer is not None:
+            if _essence(take.request) == _essence(request) and take.answer is not None:
                 del left[number]
                 return take.answer
         what = f"request {self._asked[agent, kind]} to its {kind}"
-        error = CassetteDifferenceError(agent, what, _difference(left[0] if left else None, request))
+        takes = [take for take in self.cassette.takes if (take.agent, take.kind) == (agent, kind)]
+        error = CassetteDifferenceError(agent, what, _difference(left[0] if left else None, request, takes))
         self._difference = self._difference or error
         raise error
 
@@ -113,28 +114,45 @@ class replay:  # noqa: N801 - it reads as a verb: with replay(cassette) as tape
                 raise CassetteDifferenceError(agent, f"the end of its {of}'s work", text)
 
 
-def _difference(take: Take | None, request: dict[str, Any]) -> str:
+def _essence(request: dict[str, Any]) -> dict[str, Any]:
+    """All of a request that has to be the same; the rest is shown to people."""
+    return {name: value for name, value in request.items() if name not in ("texts", "system")}
+
+
+def _difference(take: Take | None, request: dict[str, Any], takes: Sequence[Take]) -> str:
     if take is None:
         return f"it asks with {_shown(request)}, and the recorded run has no more of them"
-    if take.request == request:
-        return "its answer was too large to be recorded"
     then, now = take.request, request
+    if _essence(then) == _essence(now):
+        return "its answer was too large to be recorded"
     for number, (was, is_now) in enumerate(
         zip(then.get("messages", ()), now.get("messages", ()), strict=False)
     ):
         if was != is_now:
-            return f"message {number + 1} of {len(now['messages'])} is another one; {_beside(then, now)}"
+            is_text, was_text = now.get("texts", [""] * (number + 1))[number], _text_then(number, then, takes)
+            return (
+                f"message {number + 1} of {len(now['messages'])}, a {is_now.partition(' ')[0]}, is {is_text!r}, and was "
+                f"{was_text!r}"
+            )
     if len(then.get("messages", ())) != len(now.get("messages", ())):
         return (
-            f"it has {len(now['messages'])} messages instead of {len(then['messages'])}; {_beside(then, now)}"
+            f"it has {len(now['messages'])} messages instead of {len(then['messages'])}; it ends with {now['last']!r}, and "
+            f"did with {then['last']!r}"
         )
     if then.get("tools") != now.get("tools"):
         return f"it offers the tools {now.get('tools')} instead of {then.get('tools')}"
     return f"{_shown(now)} instead of {_shown(then)}"
 
 
-def _beside(then: dict[str, Any], now: dict[str, Any]) -> str:
-    return f"it ends with {now['last']!r}, and did with {then['last']!r}"
+def _text_then(number: int, then: dict[str, Any], takes: Sequence[Take]) -> str:
+    """The text of a message of a recorded request: the system's, or the last one of some request before."""
+    kind = then["messages"][number].partition(" ")[0]
+    if kind == "SystemMessage":
+        return str(then.get("system", "not recorded"))
+    digests = then["messages"][: number + 1]
+    return next(
+        (str(one.request["last"]) for one in takes if one.request.get("messages") == digests), "another one"
+    )
 
 
 def _shown(request: dict[str, Any]) -> str:

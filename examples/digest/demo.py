@@ -14,6 +14,7 @@ from callboard.broker import BrokerSettings, TopicId
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.operations.deadletters import list_letters
 from callboard.broker.redis.operations.entries import recent
+from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.views import Overview
 from callboard.broker.redis.store import RedisStore
 from callboard.cli.exits import INTERRUPTED, CommandFailed
@@ -199,7 +200,7 @@ class DemoRun:
                 if not fleet.supervisor.is_stopping:
                     fleet.supervisor.stop()
                 await running
-            return await self._report(runtime, await fleet.look(), ended)
+            return await self._report(runtime, await overview(self._transport), ended)
 
     def _fleet_plan(self) -> FleetPlan:
         return FleetPlan(
@@ -216,7 +217,7 @@ class DemoRun:
 
     async def _start(self, runtime: RedisAgentRuntime, fleet: Fleet, running: asyncio.Task[object]) -> float:
         wanted = sum(self._plan.processes.values())
-        while len((await fleet.look()).workers) < wanted:
+        while len((await overview(self._transport)).workers) < wanted:
             await self._pause(running)
         requirements = self._plan.requirements
         await runtime.publish_message(requirements, TopicId("requirements", requirements.job))
@@ -226,7 +227,7 @@ class DemoRun:
         loop = asyncio.get_running_loop()
         progress, last = started, -1
         while True:
-            view = await fleet.look()
+            view = await overview(self._transport)
             elapsed = loop.time() - started
             self._note(view, elapsed)
             if self._is_done(view):

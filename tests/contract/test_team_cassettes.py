@@ -105,7 +105,7 @@ async def test_the_first_difference_is_named(runtime: RedisAgentRuntime) -> None
     with pytest.raises(CassetteDifferenceError) as found, replay(cassette):
         await a_team(dead, "Be long.").run(task=cassette.task)
     assert (found.value.agent, found.value.what) == ("poets.ann", "request 1 to its model")
-    assert "message 1 of 2 is another one" in found.value.difference
+    assert "message 1 of 2, a SystemMessage, is 'Be long.', and was 'Be brief.'" in found.value.difference
     with pytest.raises(CassetteDifferenceError, match="asked 1 times more"), replay(cassette):
         await a_team(dead, max_turns=1).run(task=cassette.task)
     with replay(cassette) as tape:

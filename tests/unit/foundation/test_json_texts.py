@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -62,13 +62,17 @@ def test_who_reads_what_a_model_wrote_says_what_is_wrong_with_it(text: str) -> N
             read()
 
 
+async def _add(arguments: Mapping[str, Any]) -> None:
+    raise AssertionError("it is called with nothing that can't be read")
+
+
 @pytest.mark.parametrize("text", [DEEP, CLOSED])
 def test_who_looks_for_calls_in_a_text_takes_it_for_none(text: str) -> None:
     assert read_reply(text, ["add"]) == ((), text)
     assert read_calls(f"<tool_call>{text}</tool_call>", ["add"])[0] == ()
     assert any_call(text) is None
     assert text[:50] in call_as_text(FunctionCall(id="1", name="add", arguments=text)).replace('\\"', '"')
-    done, said = asyncio.run(execute({"add": print}, "add", text))
+    done, said = asyncio.run(execute({"add": _add}, "add", text))
     assert not done
     assert "must be in JSON format" in said
 
