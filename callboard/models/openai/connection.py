@@ -250,6 +250,10 @@ TOO_LONG: Final = re.compile(
 )
 # What the openai package puts before every text of a server.
 PREFIX: Final = re.compile(r"Error code: \d+( - )?")
+# Gemini has no code for it, and status 400.
+WRONG_KEY: Final = re.compile(r"API key not valid|API key expired|API_KEY_INVALID")
+# Characters; what is shorter is no key, as "x" or "ollama", and stands in words as well.
+SHORTEST_SECRET: Final = 7
 LONGEST_REASON: Final = 500  # characters; a wrong address may answer with a whole web page
 NOT_FOUND: Final = 404
 FIRST_SERVER_ERROR: Final = 500
@@ -281,6 +285,11 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         kind = _of_code(error) or ModelOverloadedError
         raise kind(model, _plain(error.message, secret)) from error
     except ValidationError as error:
+        if _is_web_page(error):
+            # A proxy that is up before its server is says so to people, with status 200.
+            raise ModelOverloadedError(
+                model, f"{address} sent a web page and no answer: it is not up yet, or base_url is wrong"
+            ) from None
         raise BadResponseError(model, f"{address} sent no chat completion: {first_problem(error)}") from None
     except openai.OpenAIError as error:
         raise BadRequestError(model, _plain(str(error), secret)) from error
@@ -291,30 +300,66 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
 def reported(model: str, secret: str | None, error: WireError) -> ModelError:
     """The error for one that came with status 200 (OpenRouter does that)."""
     code = str(error.code)
-    by_status = BY_STATUS.get(int(code)) if code.isdecimal() else None
+    by_status = _of_number(int(code)) if code.isdecimal() else None
     kind = BY_CODE.get(code) or by_status or BadResponseError
     return kind(model, _plain(error.message or "no reason given", secret))
+
+
+def _is_web_page(error: ValidationError) -> bool:
+    """Whether what was to be JSON is HTML."""
+    problem = error.errors(include_url=False)[0]
+    given = problem["input"]
+    text = given.decode(errors="replace") if isinstance(given, bytes) else str(given)
+    return problem["type"] == "json_invalid" and text.lstrip().startswith("<")
+
+
+def _of_number(status: int) -> type[ModelError] | None:
+    """The error of an HTTP status; None: it says too little."""
+    return BY_STATUS.get(status) or (ModelOverloadedError if status >= FIRST_SERVER_ERROR else None)
 
 
 def _of_status(model: str, address: str, secret: str | None, error: openai.APIStatusError) -> ModelError:
     status = error.status_code
     text = _said(error)
-    if not isinstance(error.body, Mapping):
+    body = _body(error)
+    if body is None:
         # No error of the API: most likely something else lives at that address.
         text = f"{address} does not answer as a chat API does. base_url usually ends in /v1"
     elif status == NOT_FOUND:
         text = f"{address}: {text}"
-    kind = _of_code(error) or BY_STATUS.get(status)
-    if kind is None:
-        kind = ModelOverloadedError if status >= FIRST_SERVER_ERROR else BadRequestError
+    kind = _of_code(error) or _of_number(status) or BadRequestError
+    if WRONG_KEY.search(text):
+        kind = AuthenticationError
     if status in (400, 500) and TOO_LONG.search(error.message):
         kind = ContextLengthError
-    return kind(model, _plain(text, secret), status, retry_after(error.response.headers))
+    pause = retry_after(error.response.headers)
+    return kind(model, _plain(text, secret), status, _retry_delay(body or {}) if pause is None else pause)
+
+
+def _body(error: openai.APIStatusError) -> Mapping[str, Any] | None:
+    """What the server says of an error; Gemini says it in a list. None: nothing that an API says."""
+    body = error.body[0] if isinstance(error.body, list) and error.body else error.body
+    if not isinstance(body, Mapping):
+        return None
+    inner = body.get("error")
+    return inner if isinstance(inner, Mapping) else body
+
+
+def _retry_delay(body: Mapping[str, Any]) -> float | None:
+    """Seconds that Gemini asks to wait, as `"retryDelay": "34s"` in the details of an error; None: it does not say."""
+    details = body.get("details")
+    for detail in details if isinstance(details, list) else ():
+        found = re.fullmatch(
+            r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")) if isinstance(detail, Mapping) else ""
+        )
+        if found:
+            return float(found[1])
+    return None
 
 
 def _said(error: openai.APIStatusError) -> str:
     """The server's words, without the body around it; `detail` is how FastAPI, and so vLLM, has it."""
-    body = error.body if isinstance(error.body, Mapping) else {}
+    body = _body(error) or {}
     said = body.get("message") or body.get("detail")
     if said and isinstance(said, str):
         return said
@@ -346,7 +391,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _plain(text: str, secret: str | None) -> str:
-    hidden = text.replace(secret, "...") if secret else text
+    hidden = text.replace(secret, "...") if secret and len(secret) >= SHORTEST_SECRET else text
     return hidden if len(hidden) <= LONGEST_REASON else f"{hidden[:LONGEST_REASON]}..."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from email.utils import formatdate
 
@@ -66,7 +67,7 @@ REFUSALS: list[tuple[Behaviour, type[ModelError]]] = [
     (Refused(501), BadRequestError),
     (Cut(), ModelConnectionError),
     (Raw("{bad json"), BadResponseError),
-    (Raw("<html></html>", content_type="text/html"), BadResponseError),
+    (Raw("<html></html>", content_type="text/html"), ModelOverloadedError),
     (Raw("[]"), BadResponseError),
     (Raw('{"choices": []}'), BadResponseError),
     (Raw('{"choices": null}'), BadResponseError),
@@ -195,3 +196,69 @@ async def test_the_original_error_is_the_cause(
 
     assert type(failed.value.__cause__).__module__.startswith("openai")
     assert failed.value.model == "m"
+
+
+def _of_gemini(status: int, message: str, state: str, *details: dict[str, str]) -> Raw:
+    error = {"code": status, "message": message, "status": state, "details": list(details)}
+    return Raw(json.dumps([{"error": error}]), status)
+
+
+async def test_errors_of_gemini_are_lists(server: OpenAIServer, client: OpenAIChatCompletionClient) -> None:
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+    server.script(
+        _of_gemini(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"),
+        _of_gemini(404, "models/gemini-9 is not found", "NOT_FOUND"),
+        _of_gemini(400, "Function call is missing a thought_signature", "INVALID_ARGUMENT"),
+        _of_gemini(429, "Quota exceeded for requests per minute", "RESOURCE_EXHAUSTED", retry),
+    )
+    with pytest.raises(AuthenticationError, match="API key not valid"):
+        await client.create(HELLO)
+    with pytest.raises(ModelNotFoundError, match="models/gemini-9 is not found"):
+        await client.create(HELLO)
+    with pytest.raises(BadRequestError, match="missing a thought_signature"):
+        await client.create(HELLO)
+    with pytest.raises(RateLimitError, match="per minute") as failed:
+        await client.create(HELLO)
+    assert failed.value.retry_after == 34.5
+
+
+@pytest.mark.parametrize(
+    "body", [[], [1], {"error": "no"}, [{"error": {"details": [1, {"retryDelay": "soon"}]}}]]
+)
+async def test_a_body_that_is_anything_is_an_error_of_its_status(
+    server: OpenAIServer, client: OpenAIChatCompletionClient, body: object
+) -> None:
+    server.script(Raw(json.dumps(body), 429))
+    with pytest.raises(RateLimitError) as failed:
+        await client.create(HELLO)
+    assert failed.value.retry_after is None
+
+
+@pytest.mark.parametrize("code", [500, 502, 503, 529, "502"])
+async def test_an_outage_within_a_200_is_one(
+    server: OpenAIServer, client: OpenAIChatCompletionClient, code: object
+) -> None:
+    server.script(Raw(json.dumps({"error": {"code": code, "message": "Provider returned error"}}), 200))
+    with pytest.raises(ModelOverloadedError, match="Provider returned error"):
+        await client.create(HELLO)
+
+
+async def test_a_web_page_with_200_is_an_outage(
+    server: OpenAIServer, client: OpenAIChatCompletionClient
+) -> None:
+    server.script(
+        Raw("\n<!doctype html><html>We are back soon", 200, "text/html"), Raw("pong", 200, "text/plain")
+    )
+    with pytest.raises(ModelOverloadedError, match="sent a web page and no answer"):
+        await client.create(HELLO)
+    with pytest.raises(BadResponseError, match="sent no chat completion: Invalid JSON"):
+        await client.create(HELLO)
+
+
+@pytest.mark.parametrize("key", ["x", "ollama", "no-key"])
+async def test_a_key_that_is_a_word_leaves_texts_alone(
+    server: OpenAIServer, make: MakeClient, key: str
+) -> None:
+    server.script(Refused(400, "Next: no-key is needed for ollama in this box"))
+    with pytest.raises(BadRequestError, match="Next: no-key is needed for ollama in this box"):
+        await make(api_key=key).create(HELLO)
