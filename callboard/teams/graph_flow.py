@@ -378,6 +378,7 @@ def _name(node: str | ChatAgent | Team) -> str:
 
 
 COMPLETE: Final = "Digraph execution is complete"
+UNMATCHED: Final = ", and no edge from {names} fitted what was said; wanted were {conditions}"
 
 
 class GraphState(BaseModel):
@@ -417,6 +418,7 @@ class GraphSelection(SpeakerSelection):
         }
         self._needed = graph.get_remaining_map()
         self._state = self._fresh()
+        self._unmatched: list[str] = []
 
     def _fresh(self) -> GraphState:
         return GraphState(
@@ -443,11 +445,24 @@ class GraphSelection(SpeakerSelection):
         return Choice(speakers)
 
     def _complete(self) -> str:
+        """The reason of the end, which is another one where the last speaker has edges that were not taken."""
         self._state = self._fresh()
-        return COMPLETE
+        if not self._unmatched:
+            return COMPLETE
+        conditions = [
+            edge.condition if isinstance(edge.condition, str) else "what a function says"
+            for name in self._unmatched
+            for edge in self._graph.nodes[name].edges
+        ]
+        names, wanted = (
+            " and ".join(map(repr, dict.fromkeys(many))) for many in (self._unmatched, conditions)
+        )
+        return COMPLETE + UNMATCHED.format(names=names, conditions=wanted)
 
     def _follow(self, floor: Floor) -> None:
         active, self._state.active = self._state.active, []
+        if active:
+            self._unmatched = []
         for name in active:
             if name in floor.answers:
                 self._spoken(name, floor.answers[name])
@@ -455,9 +470,12 @@ class GraphSelection(SpeakerSelection):
                 self._state.ready.append(name)
 
     def _spoken(self, name: str, message: BaseChatMessage) -> None:
-        for edge in self._graph.nodes[name].edges:
-            if edge.check_condition(message):
-                self._taken(edge.target, edge.activation_group)
+        edges = self._graph.nodes[name].edges
+        taken = [edge for edge in edges if edge.check_condition(message)]
+        for edge in taken:
+            self._taken(edge.target, edge.activation_group)
+        if edges and not taken:
+            self._unmatched.append(name)
 
     def _taken(self, target: str, group: str) -> None:
         state = self._state

@@ -115,7 +115,7 @@ async def test_who_follows_whom(
     team = flow(given, [member for member in members if member.name in used], start, max_turns=20)
     result = await team.run(task="Begin.")
     assert speakers_of(result) == f"user {speakers}"
-    assert result.stop_reason == "Digraph execution is complete"
+    assert str(result.stop_reason).startswith("Digraph execution is complete")
 
 
 async def test_a_member_hears_what_was_said_by_all_before() -> None:
@@ -219,3 +219,26 @@ async def test_a_state_of_autogen_goes_on() -> None:
     state["agent_states"] = {**state["agent_states"], "GraphManager": manager}
     await team.load_state(state)
     assert speakers_of(await team.run(task="Go on.")) == "user a b a b a b c"
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "reason"),
+    [
+        (
+            [("a", "b", {"condition": "REVISE"}), ("a", "c", {"condition": "APPROVE"})],
+            "REVISION",
+            "Digraph execution is complete, and no edge from 'a' fitted what was said; wanted were 'REVISE' and 'APPROVE'",
+        ),
+        (
+            [("a", "b", {"condition": says("left")})],
+            "right",
+            "Digraph execution is complete, and no edge from 'a' fitted what was said; wanted were 'what a function says'",
+        ),
+        ([("a", "b", {"condition": "left"})], "left", "Digraph execution is complete"),
+    ],
+)
+async def test_an_end_because_no_edge_was_taken_says_so(given: list[Edge], said: str, reason: str) -> None:
+    names = sorted({name for source, target, _ in given for name in (source, target)})
+    team = flow(given, [Parrot(name, [said]) for name in names])
+    assert (await team.run(task="Begin.")).stop_reason == reason
+    assert (await team.run(task="Again.")).stop_reason is not None
