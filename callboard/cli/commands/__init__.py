@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "doctor",
     "repair": "doctor",
     "acl": "operations",
-    "deploy": "deploy",
+    "deploy": "operations",
     "demo": "starter",
     "runs": "runs",
     "schedules": "schedules",

@@ -1,4 +1,4 @@
-"""`callboard pause`, `resume`, `reset` and `acl`: orders to agents and topics, and users with few rights."""
+"""`callboard pause`, `resume`, `reset`, `acl`, `deploy`: orders to agents and topics, users with few rights, the functions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from callboard.cli.exits import CommandFailed, bad_use
-from callboard.cli.options import Namespace, Url, split_names
-from callboard.cli.output import say, say_paused, say_resumed
-from callboard.cli.sessions import check_topic, check_type, control_of, operator, run
+from callboard.cli.options import AsJson, Namespace, Url, split_names
+from callboard.cli.output import print_json, say, say_paused, say_resumed
+from callboard.cli.sessions import check_topic, check_type, control_of, on_server, operator, run
 from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
@@ -192,3 +192,28 @@ def acl(
         say(f"user {name} {' '.join(words)}")
     else:
         say(shell_line("ACL", "SETUSER", name, *words))
+
+
+def deploy(url: Url = None, as_json: AsJson = False) -> None:
+    """Load the functions of this version, where workers may not.
+
+    They are of all namespaces of a server. It is needed where workers log in as users of `callboard acl worker`: once
+    before the first process of each version starts, and after FUNCTION FLUSH or on an empty server. What other versions
+    run stays. Functions that were put in the place of this version's are replaced.
+
+      callboard deploy --url redis://callboard-deploy:PASSWORD@10.0.0.5:6379
+
+    Exit codes: 0 they are there, 1 the user may not load them, or there is no room, 2 wrong use, 3 no server.
+    """
+    from callboard.broker.redis.library import library
+    from callboard.broker.redis.operations import namespaces
+
+    async def work() -> namespaces.Deployed:
+        async with on_server(None, url, None) as transport:
+            return await namespaces.deploy(transport)
+
+    done = run(work())
+    if as_json:
+        print_json({"library": library().name, "done": str(done)})
+    else:
+        say(f"{done:<8} {library().name}")
