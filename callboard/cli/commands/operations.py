@@ -1,4 +1,4 @@
-"""`callboard pause`, `resume`, `reset`, `acl`, `deploy`: orders to agents and topics, users with few rights, the functions."""
+"""`callboard pause`, `resume`, `reset`, `acl`, `deploy`: orders to agents and topics, rights of users, the functions."""
 
 from __future__ import annotations
 
