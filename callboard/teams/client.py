@@ -463,7 +463,7 @@ class TeamClient:
         return accepted
 
     async def entries(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEntry, None]:
-        """The entries of a run, which may have ended: what is there, and if it goes on, what comes, without an end.
+        """The entries of a run, which may have ended: what is there, and if it goes on, what comes, up to its end.
 
         Args:
             run_id: Id of the run.
@@ -475,9 +475,11 @@ class TeamClient:
         async with aclosing(_each(self.portions(run_id, after=after))) as entries:
             async for entry in entries:
                 yield entry
+                if isinstance(entry.event, RunEnded):
+                    return
 
     async def portions(self, run_id: str, *, after: int = 0) -> AsyncGenerator[list[RunEntry], None]:
-        """The same, many entries at once where many are there; an empty list where none came for a while."""
+        """The same, many entries at once where many are there; an empty list where none came for a while. It has no end."""
         number, stream = after, stream_of(self._address, run_id)
         async with self.runtime.read_run(stream, after=number, live=False) as events:
             async for portion in events.portions():

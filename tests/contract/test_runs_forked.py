@@ -10,7 +10,7 @@ from callboard.groupchat import ConversableAgent
 from callboard.memory.llm_messages import AssistantMessage, LLMMessage
 from callboard.models import ReplayChatCompletionClient
 from callboard.runs import a_run, run, run_team
-from callboard.teams import TeamForkError
+from callboard.teams import RunUnknownError, TeamClient, TeamForkError
 from callboard.testing import replay
 from callboard.testing.cassette import CassetteError
 from tests.helpers.runtimes import Runtimes
@@ -85,3 +85,16 @@ def test_a_sync_program_is_told_the_same() -> None:
         response.fork()
     with pytest.raises(MisuseError, match="give it a runtime"):
         response.export()
+
+
+async def test_who_reads_the_entries_of_a_run_comes_to_their_end(runtimes: Runtimes) -> None:
+    app, _ = counting()
+    runtime = runtimes.of(app)
+    runtime.start()
+    client = TeamClient(runtime, "counters", "read")
+    run_id = await client.start(task="Go.")
+    for _ in range(2):  # while it goes on, and when it is over
+        seen = [type(entry.event).__name__ async for entry in client.entries(run_id)]
+        assert seen[-1] == "RunEnded"
+    with pytest.raises(RunUnknownError):
+        _ = [entry async for entry in client.entries("another")]
