@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from callboard.broker.redis.client.transport import Declared
@@ -35,16 +32,6 @@ async def _handle_all(worker: DrivenWorker) -> list[str]:
     return seen
 
 
-async def _commands(driver: ServerDriver, call: Callable[[], Awaitable[Any]]) -> int:
-    """How many commands a call runs in the server."""
-    command = driver.transport.admin.command
-    await command("CONFIG", "RESETSTAT")
-    await call()
-    info: bytes = await command("INFO", "commandstats")
-    lines = [line for line in info.decode().splitlines() if line.startswith("cmdstat_")]
-    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines)
-
-
 async def _beats(worker: DrivenWorker, most: int = 300) -> None:
     """Beats until there is nothing more to do soon."""
     for _ in range(most):
@@ -60,11 +47,11 @@ async def test_calls_do_not_get_longer_with_more_topics(driver: ServerDriver) ->
     async def measured() -> dict[str, int]:
         other = await driver.worker("wide")
         return {
-            "beat": await _commands(driver, worker.beat),
-            "turn": await _commands(driver, lambda: worker.turn(count=10, scan=True)),
-            "idle": await _commands(driver, lambda: driver.run("idle", "")),
-            "census": await _commands(driver, lambda: driver.run("census")),
-            "leave": await _commands(driver, other.lane.leave),
+            "beat": await driver.commands(worker.beat),
+            "turn": await driver.commands(lambda: worker.turn(count=10, scan=True)),
+            "idle": await driver.commands(lambda: driver.run("idle", "")),
+            "census": await driver.commands(lambda: driver.run("census")),
+            "leave": await driver.commands(other.lane.leave),
         }
 
     await _topics(driver, 0, 2500)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -31,16 +29,6 @@ async def _same(driver: ServerDriver, pulse: Pulse, name: str) -> int | None:
 def _of(view: PulseView, name: str) -> tuple[int | None, int, int, int, int]:
     one = next(one for one in view.types if one.type == name)
     return one.waiting, one.running, one.done, one.dead, one.died
-
-
-async def _commands(driver: ServerDriver, call: Callable[[], Awaitable[Any]]) -> int:
-    """How many commands a call runs in the server."""
-    command = driver.transport.admin.command
-    await command("CONFIG", "RESETSTAT")
-    await call()
-    info: bytes = await command("INFO", "commandstats")
-    lines = [line for line in info.decode().splitlines() if line.startswith("cmdstat_")]
-    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines)
 
 
 async def test_an_empty_namespace_and_a_type_that_is_not_declared_have_nothing(driver: ServerDriver) -> None:
@@ -153,7 +141,7 @@ async def test_a_look_does_not_get_longer_with_more_topics(driver: ServerDriver)
     for start in range(0, 3000, 500):
         numbers = range(start, start + 500)
         await driver.publish(*(posting(f"topic:t-{number}", "k", "x") for number in numbers))
-        most = max(most, await _commands(driver, pulse.look))
+        most = max(most, await driver.commands(pulse.look))
     assert most < 600
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from callboard.broker import BrokerSettings
@@ -70,6 +70,15 @@ class ServerDriver:
     async def run(self, script: str, *arguments: Any) -> Any:
         """Runs a script."""
         return await self.transport.admin.run(script, arguments)
+
+    async def commands(self, call: Callable[[], Awaitable[Any]]) -> int:
+        """How many commands a call runs in the server."""
+        command = self.transport.admin.command
+        await command("CONFIG", "RESETSTAT")
+        await call()
+        info: bytes = await command("INFO", "commandstats")
+        lines = [line for line in info.decode().splitlines() if line.startswith("cmdstat_")]
+        return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines)
 
     async def add_by_hand(self, stream: str, *fields: bytes | str, id: str = "*") -> str:
         """What a person does with redis-cli."""
