@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, get_args
 from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
+from callboard.broker import AgentId
 from callboard.conditions.base import TerminationCondition
 from callboard.errors import DeclarationError, MisuseError
 from callboard.groupchat.conversable import MUTE, ConversableAgent
@@ -19,9 +21,9 @@ from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import RunUnknownError as RunUnknownError  # noqa: PLC0414 - passed on
 from callboard.teams.group_chat import BaseGroupChat, host
-from callboard.teams.listing import find_run
+from callboard.teams.listing import RunSummary, run_with_id
 from callboard.teams.loop import Participant
-from callboard.teams.protocol import IfBusy
+from callboard.teams.protocol import IfBusy, stream_of
 
 from . import projection as variables
 from .bus import BusRun
@@ -67,31 +69,42 @@ async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRun
 
 
 def attach(
-    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
+    runtime: RedisAgentRuntime,
+    run_id: str,
+    *,
+    team: str | None = None,
+    conversation: str | None = None,
+    wait: float = 0,
 ) -> RunResponse:
     """A run on the bus that was begun before, in whatever process, under way or over. Where code is async, use `a_attach`.
 
     Args:
         runtime: Reaches it; it is opened in the thread of the runs.
-        run_id: Its id.
+        run_id: Its id, whole.
         team: Agent type of its team; None: it is looked up, as is the conversation.
         conversation: Id of its conversation.
+        wait: Seconds to wait for it to begin, such as after the message was published that starts it; 0: not at all.
 
     Raises:
-        RunUnknownError: There is none, or not any more (a LookupError).
+        RunUnknownError: There is none, or not any more (a LookupError). Other runs are not named.
         MisuseError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
     take_in(runtime, thread, "attach")
-    found = thread.call(attached(runtime, run_id, team, conversation, is_async=False), "attach()")
+    found = thread.call(attached(runtime, run_id, team, conversation, wait=wait, is_async=False), "attach()")
     return RunResponse(AsyncRunResponse(found), thread, is_here=False)
 
 
 async def a_attach(
-    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None, conversation: str | None = None
+    runtime: RedisAgentRuntime,
+    run_id: str,
+    *,
+    team: str | None = None,
+    conversation: str | None = None,
+    wait: float = 0,
 ) -> AsyncRunResponse:
     """The same for async programs; see `attach`. The runtime is one of theirs."""
-    return AsyncRunResponse(await attached(runtime, run_id, team, conversation, is_async=True))
+    return AsyncRunResponse(await attached(runtime, run_id, team, conversation, wait=wait, is_async=True))
 
 
 async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:
@@ -357,16 +370,34 @@ async def attached(
     team: str | None = None,
     conversation: str | None = None,
     *,
+    wait: float = 0,
     is_async: bool = True,
 ) -> BusRun:
     """A run that was begun before; see `attach`."""
     if team is not None and conversation is not None:
+        if wait:
+            await _once_begun(runtime, stream_of(AgentId(team, conversation), run_id), team, wait)
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
-    found = await find_run(runtime, run_id, team=team)
+    found = await _once_begun(runtime, run_id, team, wait)
     if not found.team:
         raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
     client = TeamClient(runtime, found.team, found.conversation)
     return BusRun(client, found.run_id, is_async=is_async)
+
+
+async def _once_begun(runtime: RedisAgentRuntime, run_id: str, team: str | None, wait: float) -> RunSummary:
+    """The run with this id, which begins within so many seconds."""
+    until = time.monotonic() + wait
+    pause = 0.05
+    while True:
+        try:
+            return await run_with_id(runtime, run_id, team=team)
+        except RunUnknownError:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise
+        await asyncio.sleep(min(pause, left))
+        pause = min(2 * pause, 0.8)
 
 
 async def _run_before(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:

@@ -123,6 +123,32 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     raise RunUnknownError(name, _several(exact) if exact else await _none(runtime, name, team))
 
 
+async def run_with_id(runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None) -> RunSummary:
+    """The run with exactly this id; unlike with `find_run`, an error names no other run, as those may be other people's.
+
+    Args:
+        runtime: Reaches the server.
+        run_id: Id of the run or of its stream.
+        team: Only runs of this team; None: of all.
+
+    Raises:
+        RunUnknownError: There is none, or more than one (a LookupError).
+    """
+    runtime.registry.register(*ANSWERS)
+    near = await _begin_with(runtime, run_id, team)
+    exact = [one for one in near if run_id == one.id] or [one for one in near if run_id == _names(one)[2]]
+    if len(exact) == 1:
+        return await _summary(runtime, exact[0], await waiting_conversations(runtime))
+    if exact:
+        raise RunUnknownError(
+            run_id, f"{len(exact)} conversations have a run with this id: name its team and conversation."
+        )
+    raise RunUnknownError(
+        run_id,
+        "there is none, or not any more. If it begins in a moment, `wait=` says for how many seconds to look for it.",
+    )
+
+
 async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:
     """The runs whose ids begin like this; the id of a run's stream begins with that of the run."""
     found: list[ListedRun] = []

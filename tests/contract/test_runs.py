@@ -257,6 +257,34 @@ async def test_an_error_is_an_event_and_then_an_exception(runtimes: Runtimes) ->
         await response.result()
 
 
+async def test_attaching_can_wait_for_a_run_to_begin(runtime: RedisAgentRuntime) -> None:
+    waiting = asyncio.create_task(a_attach(runtime, "desk-7", wait=60))
+    named = asyncio.create_task(a_attach(runtime, "desk-7", team="desk", conversation="c", wait=60))
+    with pytest.raises(RunUnknownError, match="wait="):
+        await a_attach(runtime, "desk-7")
+    first = await a_run(
+        chatterer("a"),
+        chatterer("b"),
+        name="desk",
+        message="Hi",
+        max_turns=2,
+        run_id="desk-7",
+        conversation="c",
+        runtime=runtime,
+    )
+    said = [message.id for message in (await first.result()).messages]
+    for response in (await waiting, await named):
+        assert [message.id for message in (await response.result()).messages] == said
+
+
+async def test_attaching_names_no_run_of_others(runtime: RedisAgentRuntime) -> None:
+    await a_run(chatterer("a"), message="Hi", max_turns=1, run_id="of-ada-4711", runtime=runtime)
+    for name in ("of-ada-4712", "of-ada", "xyz"):
+        with pytest.raises(RunUnknownError) as raised:
+            await a_attach(runtime, name, wait=0.01)
+        assert "4711" not in str(raised.value)
+
+
 async def test_what_is_not_there_can_not_be_attached_to(runtime: RedisAgentRuntime) -> None:
     with pytest.raises(RunUnknownError, match="xyz"):
         await a_attach(runtime, "xyz")
