@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict, TypeVar, Unpack, get_args
 from weakref import WeakSet
 
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.broker import AgentId
 from callboard.conditions.base import TerminationCondition
-from callboard.errors import DeclarationError, MisuseError
+from callboard.errors import DeclarationError, MisuseError, SettingValueError
 from callboard.groupchat.conversable import MUTE, ConversableAgent
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
+from callboard.runtime.runs import check_run
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import RunUnknownError as RunUnknownError  # noqa: PLC0414 - passed on
 from callboard.teams.group_chat import BaseGroupChat, host
-from callboard.teams.listing import RunSummary, run_with_id
+from callboard.teams.listing import RunAddress, addresses_of, has_run
 from callboard.teams.loop import Participant
-from callboard.teams.protocol import IfBusy, stream_of
+from callboard.teams.protocol import IfBusy
 
 from . import projection as variables
 from .bus import BusRun
@@ -33,6 +35,13 @@ from .response import AsyncRunResponse, LoopThread, RunResponse, loop_thread
 from .team import ToolLike, run_team
 
 ON_BUS: Final = ("conversation", "if_busy", "record")
+SHORTEST_PAUSE: Final = 0.05  # seconds between two looks for a run that is to begin
+LONGEST_PAUSE: Final = 0.8  # seconds
+LOOKS_PART: Final = 50  # a pause is at least so many times as long as the look before it
+BEGINS_LATER: Final = (
+    "there is none, or not any more. For one that begins in a moment: "
+    "`await a_attach(runtime, run_id, wait=10)`."
+)
 
 
 def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
@@ -83,10 +92,13 @@ def attach(
         run_id: Its id, whole.
         team: Agent type of its team; None: it is looked up, as is the conversation.
         conversation: Id of its conversation.
-        wait: Seconds to wait for it to begin, such as after the message was published that starts it; 0: not at all.
+        wait: Seconds to wait for it to begin, such as after the message was published that starts it; 0: not at all. With
+            team and conversation a look costs two commands, else one through the list of all runs.
 
     Raises:
-        RunUnknownError: There is none, or not any more (a LookupError). Other runs are not named.
+        RunUnknownError: There is none, or not any more, or several conversations have one (a LookupError). Other runs are
+            not named. With team, conversation and no `wait`, it is raised by what is asked of the response.
+        SettingValueError: The id is empty or too long, or `wait` is no number of seconds (a ValueError).
         MisuseError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
@@ -374,30 +386,51 @@ async def attached(
     is_async: bool = True,
 ) -> BusRun:
     """A run that was begun before; see `attach`."""
+    check_run(run_id)
+    _check_wait(wait)
     if team is not None and conversation is not None:
-        if wait:
-            await _once_begun(runtime, stream_of(AgentId(team, conversation), run_id), team, wait)
+        address = AgentId(team, conversation)
+        if wait and not await _within(wait, lambda: has_run(runtime, address, run_id)):
+            raise RunUnknownError(run_id, f"{address} has none, and none began within {wait:g} s.")
         return BusRun(TeamClient(runtime, team, conversation), run_id, is_async=is_async)
-    found = await _once_begun(runtime, run_id, team, wait)
-    if not found.team:
-        raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
-    client = TeamClient(runtime, found.team, found.conversation)
-    return BusRun(client, found.run_id, is_async=is_async)
+    found = await _within(wait, lambda: addresses_of(runtime, run_id, team=team))
+    at = _only_one(run_id, found or [], wait)
+    return BusRun(TeamClient(runtime, at.team, at.conversation), at.run_id, is_async=is_async)
 
 
-async def _once_begun(runtime: RedisAgentRuntime, run_id: str, team: str | None, wait: float) -> RunSummary:
-    """The run with this id, which begins within so many seconds."""
-    until = time.monotonic() + wait
-    pause = 0.05
+def _check_wait(wait: object) -> None:
+    # With NaN no time would ever be over.
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
+        raise SettingValueError("wait", repr(wait), "seconds, 0 or more, such as 10")
+
+
+Found = TypeVar("Found")
+
+
+async def _within(wait: float, look: Callable[[], Awaitable[Found]]) -> Found:
+    """The first find that is not empty, else the last one after so many seconds."""
+    until, pause = time.monotonic() + wait, SHORTEST_PAUSE
     while True:
-        try:
-            return await run_with_id(runtime, run_id, team=team)
-        except RunUnknownError:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise
-        await asyncio.sleep(min(pause, left))
-        pause = min(2 * pause, 0.8)
+        began = time.monotonic()
+        found = await look()
+        now = time.monotonic()
+        if found or now >= until:
+            return found
+        # A look through many runs takes the server long: it is busy with one who waits for 2 % of the time at most.
+        await asyncio.sleep(min(max(pause, (now - began) * LOOKS_PART), until - now))
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _only_one(run_id: str, found: list[RunAddress], wait: float) -> RunAddress:
+    if not found:
+        raise RunUnknownError(run_id, BEGINS_LATER if not wait else f"none began within {wait:g} s.")
+    if len(found) > 1:
+        raise RunUnknownError(
+            run_id, f"{len(found)} conversations have a run with this id: name its team and conversation."
+        )
+    if not found[0].team:
+        raise RunUnknownError(run_id, "its beginning is not kept any more: name its team and conversation.")
+    return found[0]
 
 
 async def _run_before(runtime: RedisAgentRuntime, given: Previous | None) -> BusRun | None:

@@ -6,16 +6,18 @@ import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import pydantic_core
 
 from callboard.broker import AgentId
+from callboard.broker.redis.keys import run as run_suffix
+from callboard.runtime.runs import check_run
 
 from .errors import RunUnknownError
 from .loop import is_of_takes
 from .member import waiting_conversations
-from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown
+from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown, stream_of
 
 if TYPE_CHECKING:
     from callboard.runtime.run_history import ListedRun
@@ -55,6 +57,20 @@ class RunSummary:
     stop_reason: str | None
     problem: str
     stream: str
+
+
+class RunAddress(NamedTuple):
+    """Where a run is.
+
+    Attributes:
+        team: Agent type of its team; "": its beginning is not kept any more, or was written by an older version.
+        conversation: Id of the conversation; "": as above.
+        run_id: Id of the run.
+    """
+
+    team: str
+    conversation: str
+    run_id: str
 
 
 async def list_runs(
@@ -115,42 +131,48 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     Raises:
         RunUnknownError: There is none, or more than one (a LookupError); the text names what is near.
     """
-    runtime.registry.register(*ANSWERS)
     near = await _begin_with(runtime, name, team)
-    exact = [one for one in near if name == one.id] or [one for one in near if name == _names(one)[2]] or near
-    if len(exact) == 1:
-        return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    raise RunUnknownError(name, _several(exact) if exact else await _none(runtime, name, team))
+    found = _exactly(name, near) or near
+    if len(found) == 1:
+        return await _summary(runtime, found[0], await waiting_conversations(runtime))
+    raise RunUnknownError(name, _several(found) if found else await _none(runtime, name, team))
 
 
-async def run_with_id(runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None) -> RunSummary:
-    """The run with exactly this id; unlike with `find_run`, an error names no other run, as those may be other people's.
+async def addresses_of(
+    runtime: RedisAgentRuntime, run_id: str, *, team: str | None = None
+) -> list[RunAddress]:
+    """Where the runs with exactly this id are: one in each conversation that has one; none: it has not begun.
 
     Args:
         runtime: Reaches the server.
         run_id: Id of the run or of its stream.
         team: Only runs of this team; None: of all.
-
-    Raises:
-        RunUnknownError: There is none, or more than one (a LookupError).
     """
-    runtime.registry.register(*ANSWERS)
-    near = await _begin_with(runtime, run_id, team)
-    exact = [one for one in near if run_id == one.id] or [one for one in near if run_id == _names(one)[2]]
-    if len(exact) == 1:
-        return await _summary(runtime, exact[0], await waiting_conversations(runtime))
-    if exact:
-        raise RunUnknownError(
-            run_id, f"{len(exact)} conversations have a run with this id: name its team and conversation."
-        )
-    raise RunUnknownError(
-        run_id,
-        "there is none, or not any more. If it begins in a moment, `wait=` says for how many seconds to look for it.",
+    return [
+        RunAddress(*_names(listed)) for listed in _exactly(run_id, await _begin_with(runtime, run_id, team))
+    ]
+
+
+async def has_run(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> bool:
+    """Whether a conversation has this run, queued, under way or over, as long as its events are kept.
+
+    Args:
+        runtime: Reaches the server.
+        team: Address of the manager.
+        run_id: Id of the run.
+    """
+    if await stored_state(runtime, team, run_id) != "idle":
+        return True
+    transport = runtime.transport
+    return bool(
+        await transport.admin.command("EXISTS", transport.keys.of(run_suffix(stream_of(team, run_id))))
     )
 
 
 async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:
     """The runs whose ids begin like this; the id of a run's stream begins with that of the run."""
+    check_run(name)
+    runtime.registry.register(*ANSWERS)
     found: list[ListedRun] = []
     last: ListedRun | None = None
     while True:
@@ -159,6 +181,10 @@ async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -
         if len(page) < PAGE:
             return found
         last = page[-1]
+
+
+def _exactly(name: str, near: list[ListedRun]) -> list[ListedRun]:
+    return [one for one in near if name == one.id] or [one for one in near if name == _names(one)[2]]
 
 
 def _several(near: list[ListedRun]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from callboard.agents import BaseChatAgent, Response
 from callboard.broker import AgentId
 from callboard.core.cancellation import CancellationToken
-from callboard.errors import DeclarationError, InputAnsweredError, InputValueError
+from callboard.errors import DeclarationError, InputAnsweredError, InputValueError, SettingValueError
 from callboard.groupchat import Agent, ConversableAgent
 from callboard.messages import BaseChatMessage, ModelClientStreamingChunkEvent, TextMessage
 from callboard.messages.events import AnyMessage
@@ -35,6 +36,7 @@ from callboard.runs import (
 from callboard.runs.response import loop_thread
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import TeamBusyError, TeamRunError
+from callboard.teams.listing import stored_state
 from callboard.teams.protocol import RunEnded, Shown, stream_of
 from tests.helpers.eventually import eventually
 from tests.helpers.run_agents import call, chatterer, speaker
@@ -257,24 +259,75 @@ async def test_an_error_is_an_event_and_then_an_exception(runtimes: Runtimes) ->
         await response.result()
 
 
-async def test_attaching_can_wait_for_a_run_to_begin(runtime: RedisAgentRuntime) -> None:
-    waiting = asyncio.create_task(a_attach(runtime, "desk-7", wait=60))
-    named = asyncio.create_task(a_attach(runtime, "desk-7", team="desk", conversation="c", wait=60))
-    with pytest.raises(RunUnknownError, match="wait="):
-        await a_attach(runtime, "desk-7")
-    first = await a_run(
+async def of_desk(
+    runtime: RedisAgentRuntime, run_id: str, conversation: str, **options: Any
+) -> AsyncRunResponse:
+    return await a_run(
         chatterer("a"),
         chatterer("b"),
         name="desk",
         message="Hi",
         max_turns=2,
-        run_id="desk-7",
-        conversation="c",
+        run_id=run_id,
+        conversation=conversation,
         runtime=runtime,
+        **options,
     )
+
+
+async def test_attaching_can_wait_for_a_run_to_begin(runtime: RedisAgentRuntime) -> None:
+    await runtime.open()
+    waiting = asyncio.create_task(a_attach(runtime, "desk-7", wait=60))
+    named = asyncio.create_task(a_attach(runtime, "desk-7", team="desk", conversation="c", wait=60))
+    with pytest.raises(RunUnknownError, match="wait=10"):
+        await a_attach(runtime, "desk-7")
+    assert not waiting.done()
+    assert not named.done()
+    first = await of_desk(runtime, "desk-7", "c")
     said = [message.id for message in (await first.result()).messages]
     for response in (await waiting, await named):
         assert [message.id for message in (await response.result()).messages] == said
+
+
+async def test_attaching_finds_a_run_that_is_queued(runtime: RedisAgentRuntime) -> None:
+    first = await of_desk(runtime, "desk-1", "c", step=True)
+    await of_desk(runtime, "desk-2", "c", if_busy="enqueue")
+    queued = await a_attach(runtime, "desk-2", team="desk", conversation="c", wait=60)
+    assert await stored_state(runtime, AgentId("desk", "c"), "desk-2") == "queued"
+    await first.cancel()
+    assert len((await queued.result()).messages) == 3
+
+
+async def test_attaching_to_one_of_several_with_an_id_does_not_wait(runtime: RedisAgentRuntime) -> None:
+    for conversation in ("c1", "c2"):
+        await (await of_desk(runtime, "same", conversation)).result()
+    with pytest.raises(RunUnknownError, match="2 conversations have a run with this id"):
+        await asyncio.wait_for(a_attach(runtime, "same", wait=600), 60)
+
+
+@pytest.mark.parametrize("named", [{}, {"team": "desk", "conversation": "c"}])
+async def test_who_waited_in_vain_is_told_for_which_run(
+    runtime: RedisAgentRuntime, named: dict[str, str]
+) -> None:
+    with pytest.raises(RunUnknownError, match=r"'desk-9' can't be found: .* 0\.01 s") as raised:
+        await a_attach(runtime, "desk-9", wait=0.01, **named)
+    assert raised.value.run_id == "desk-9"
+
+
+@pytest.mark.parametrize("wait", [math.nan, math.inf, -1, True, "2", None])
+@pytest.mark.parametrize("named", [{}, {"team": "desk", "conversation": "c"}])
+async def test_what_is_no_time_can_not_be_waited(
+    runtime: RedisAgentRuntime, wait: Any, named: dict[str, str]
+) -> None:
+    with pytest.raises(SettingValueError, match="wait="):
+        await a_attach(runtime, "desk-9", wait=wait, **named)
+
+
+@pytest.mark.parametrize("run_id", ["", "x" * 5000, "\ud800"])
+async def test_what_can_be_no_id_is_refused_in_a_line(runtime: RedisAgentRuntime, run_id: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - which one depends on the id
+        await a_attach(runtime, run_id)
+    assert len(str(raised.value)) < 250
 
 
 async def test_attaching_names_no_run_of_others(runtime: RedisAgentRuntime) -> None:
