@@ -50,7 +50,12 @@ class Unit(NamedTuple):
     name: str
 
 
+def _in_capitals(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
 Text = Annotated[str, Field(min_length=1)]
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_in_capitals)]
 Seconds = Annotated[float, Field(gt=0), Unit("seconds")]
 SecondsOrZero = Annotated[float, Field(ge=0), Unit("seconds")]
 Count = Annotated[int, Field(gt=0)]
@@ -246,6 +251,12 @@ class BrokerSettings:
         description="Idle agents without State that one process keeps of each type. Beyond, those that were idle longest "
         "leave the memory, with all that a handler left in their attributes.",
     )
+    log_level: LogLevel = Field(
+        default="INFO",
+        description="The lowest level that the log of a worker shows: DEBUG, INFO, WARNING, ERROR. An app whose module sets "
+        "up logging keeps its own.",
+    )
+    log_json: bool = Field(default=False, description="Each line of a worker's log is a JSON object.")
     log_error_texts: bool = Field(
         default=True,
         description="The log shows the first 200 characters of what a handler's error says, which may hold data of "

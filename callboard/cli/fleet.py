@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -197,22 +198,31 @@ class Board(Protocol):
 
 
 class PlainBoard:
-    """A line when something changed, at most one per second."""
+    """A line when something changed: after one second, then after two, four and so on, at last once a minute.
+
+    It is read in a journal, for days. A process that came or died and a new dead letter are told within a second.
+    """
 
     every = 1.0
+    longest = 60.0
 
     def __init__(self, write: Callable[[str], None] = say) -> None:
         self._write = write
         self._shown: dict[str, Row] = {}
-        self._next = 0.0
+        self._pause = self.every
+        self._printed = -math.inf
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the types that changed."""
-        if time.monotonic() < self._next:
+        since = time.monotonic() - self._printed
+        if since < self.every:
             return
-        changed = [row for row in rows if self._shown.get(row.type, row._replace(up=-1))[:-1] != row[:-1]]
-        if changed:
-            self._next = time.monotonic() + self.every
+        shown = self._shown
+        changed = [row for row in rows if row.type not in shown or shown[row.type][:-1] != row[:-1]]
+        is_news = any(row.type not in shown or _news(shown[row.type]) != _news(row) for row in changed)
+        if is_news or (changed and since >= self._pause):
+            self._printed = time.monotonic()
+            self._pause = min(2 * self._pause, self.longest)
             self._write(f"{time.strftime('%H:%M:%S')} {' | '.join(plain_row(row) for row in changed)}")
             self._shown.update({row.type: row for row in changed})
 
@@ -223,6 +233,10 @@ class PlainBoard:
     def notice(self, text: str) -> None:
         """To stderr."""
         remark(f"callboard: {text}")
+
+
+def _news(row: Row) -> tuple[int, ...]:
+    return row.up, row.wanted, row.died
 
 
 def plain_row(row: Row) -> str:

@@ -13,7 +13,7 @@ from callboard.process import loading
 
 from .exits import BROKEN_PIPE, DEBUG, GROUPS, INTERRUPTED, code_of, complain, sentence_of
 from .output import OutputClosedError
-from .worker_line import read_worker_line
+from .worker_line import COMMAND as WORKER, read_worker_line
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     debug = DEBUG in own
     if debug:
         given.remove(DEBUG)
-    _set_up_logging(debug)
+    if debug or given[:1] != [WORKER]:  # a worker's settings say how it logs, and its app may have set it up
+        _set_up_logging(debug)
     with loading():  # most commands do little else; a worker has a number of its own once it works
         sys.exit(_run(given, debug))
 

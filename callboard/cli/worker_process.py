@@ -7,6 +7,7 @@ from pathlib import Path
 
 from callboard.process import frozen
 from callboard.process.loader import load_app
+from callboard.process.logs import keep_log
 from callboard.process.printer import unhindered
 from callboard.process.worker import RECYCLED, WorkerEnding, run_worker
 from callboard.runtime.runtime import RedisAgentRuntime
@@ -26,6 +27,7 @@ def work(line: WorkerLine) -> int:
     settings = with_limits(settings_for(app, line.url, line.namespace), line.max_memory, line.max_messages)
     if line.health_file is not None:
         settings = replace(settings, health_file=str(_checked(line.health_file)))
+    keep_log(settings.log_level, as_json=settings.log_json, namespace=settings.namespace)
     # A supervisor puts the name in front of every line.
     label = "" if line.watch is not None else f"{', '.join(line.types or ['all types'])}: "
 

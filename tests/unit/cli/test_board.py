@@ -45,7 +45,9 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rates[-1] == 0.0
 
 
-def test_plain_lines_come_when_something_changed_and_once_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_come_when_something_changed_and_at_most_once_per_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     lines: list[str] = []
@@ -62,3 +64,23 @@ def test_plain_lines_come_when_something_changed_and_once_per_second(monkeypatch
     plain.show([row._replace(waiting=None), Row("other", 0, 1, 0, 0, 0, 0, 0, 0.0)])
     assert lines[1][9:].startswith("counter 1/1 up, ? waiting")
     assert " | other 0/1 up" in lines[1]
+
+
+def test_plain_lines_of_a_busy_fleet_become_seldom_and_news_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    lines: list[str] = []
+    plain = PlainBoard(lines.append)
+    for second in range(600):
+        now = float(second)
+        plain.show([Row("counter", 1, 1, 0, 0, second, 0, 0, 1.0)])
+    assert len(lines) == 14
+    now += 1
+    plain.show([Row("counter", 0, 1, 0, 0, 600, 0, 0, 1.0)])
+    now += 1
+    plain.show([Row("counter", 1, 1, 0, 0, 600, 0, 0, 1.0)])
+    now += 1
+    plain.show([Row("counter", 1, 1, 0, 0, 600, 1, 1, 1.0)])
+    assert [line[9:24] for line in lines[14:]] == ["counter 0/1 up,", "counter 1/1 up,", "counter 1/1 up,"]
