@@ -27,7 +27,7 @@ def work(line: WorkerLine) -> int:
     settings = with_limits(settings_for(app, line.url, line.namespace), line.max_memory, line.max_messages)
     if line.health_file is not None:
         settings = replace(settings, health_file=str(_checked(line.health_file)))
-    keep_log(settings.log_level, as_json=settings.log_json, namespace=settings.namespace)
+    keep_log(settings.log_level, as_json=settings.log_json, namespace=settings.namespace or "")
     # A supervisor puts the name in front of every line.
     label = "" if line.watch is not None else f"{', '.join(line.types or ['all types'])}: "
 

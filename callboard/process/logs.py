@@ -10,7 +10,6 @@ import logging
 import time
 from typing import Any, Final
 
-from callboard.broker.ids import AgentId
 from callboard.runtime.execution import current
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s%(where)s"
@@ -36,12 +35,13 @@ class HandlerFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the attributes."""
         execution = current.get()
-        agent: AgentId | None = None if execution is None else execution.agent_id
-        record.agent = "" if agent is None else str(agent)
-        record.message_id = "" if execution is None else execution.message_id
-        record.run = "" if execution is None else execution.context.run_id or ""
+        if execution is None:
+            record.__dict__.update(agent="", message_id="", run="", where="")
+            return True
+        agent, message_id, run = str(execution.agent_id), execution.message_id, execution.context.run_id
         is_own = record.name.partition(".")[0] == OWN
-        record.where = "" if agent is None or is_own else f" [{agent}, {record.message_id}]"
+        where = "" if is_own else f" [{agent}, {message_id}]"
+        record.__dict__.update(agent=agent, message_id=message_id, run=run or "", where=where)
         return True
 
 
