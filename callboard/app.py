@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -379,7 +380,7 @@ class App:
 
         def declare(opening: OpeningT) -> OpeningT:
             made = DeclaredResource.of(opening, name, [types] if isinstance(types, str) else types)
-            if made.name in self._resources:
+            if made.name in self._resources and not _is_interactive():
                 raise SettingValueError("resource", repr(made.name), "a name that no other resource has")
             self._resources[made.name] = made
             return opening
@@ -512,13 +513,25 @@ class App:
             yield runtime
 
     def _declare(self, declaration: AgentDeclaration) -> AgentDeclaration:
-        if declaration.type in self._declarations:
+        known = self._declarations.get(declaration.type)
+        if known is not None and not (
+            _is_interactive() and _is_again(known.agent_class, declaration.agent_class)
+        ):
             raise DuplicateAgentTypeError(declaration.type)
         self._declarations[declaration.type] = declaration
         return declaration
 
     def __repr__(self) -> str:
         return f"<App {self.name}: {', '.join(self._declarations) or 'nothing declared'}>"
+
+
+def _is_interactive() -> bool:
+    """Whether a person types the program in, as in a notebook, where a cell that is run again declares its things anew."""
+    return getattr(sys.modules.get("__main__"), "__file__", None) is None
+
+
+def _is_again(known: AgentClass, other: AgentClass) -> bool:
+    return (known.__module__, known.__qualname__) == (other.__module__, other.__qualname__)
 
 
 Send = Callable[[Firing], tuple[Any, TopicId | AgentId]]
@@ -562,7 +575,7 @@ class DeclaredSchedules:
         else:
             raise SettingValueError("topic", repr(topic), "given alone, or a team in its place")
         name = name or to.partition(" ")[2]
-        if name in self.by_name or not AGENT_TYPE.match(name):
+        if (name in self.by_name and not _is_interactive()) or not AGENT_TYPE.match(name):
             rule = "a name that no other schedule has, of letters, digits, '_', '-' and '.'"
             raise SettingValueError("name", repr(name), rule)
         shown = what if isinstance(what, str) else repr(what)

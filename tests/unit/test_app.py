@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -351,3 +353,64 @@ async def test_an_app_runs_in_this_process() -> None:
     async with app.running("memory://") as runtime:
         await runtime.publish_message(Visit(name="Ada"), TopicId("visits", "main"))
         assert await runtime.send_message(HowMany(), AgentId("counter", "main")) == Count(total=1)
+
+
+CELLS = (
+    """
+from datetime import timedelta
+from collections.abc import AsyncIterator
+from callboard import App, MessageContext, RoutedAgent, TopicId, event
+from callboard.agents import AssistantAgent
+from callboard.models import ReplayChatCompletionClient
+from callboard.teams import RoundRobinGroupChat
+from pydantic import BaseModel
+
+app = App("notebook")
+""",
+    """
+class Mail(BaseModel):
+    text: str
+""",
+    """
+@app.agent("desk", topics=["mails"])
+class Desk(RoutedAgent):
+    @event
+    async def on_mail(self, message: Mail, ctx: MessageContext) -> None:
+        print("VERSION", "reads", message.text)
+
+@app.resource
+async def pool() -> AsyncIterator[str]:
+    yield "VERSION"
+
+team = app.team(RoundRobinGroupChat([AssistantAgent("ann", ReplayChatCompletionClient(["hi"]))], name="team", max_turns=1))
+app.schedule(timedelta(hours=1), "What is new?", team=team)
+""",
+    """
+import asyncio
+
+async def main():
+    async with app.running("memory://") as runtime:
+        await runtime.publish_message(Mail(text="a mail"), TopicId("mails", "ada"))
+        await runtime.stop_when_idle()
+
+asyncio.run(main())
+""",
+)
+
+
+def typed_in(*cells: str) -> subprocess.CompletedProcess[str]:
+    """Runs cells one after the other in a process whose main module has no file, as in a notebook."""
+    program = f"import __main__\nfor cell in {cells!r}:\n    exec(cell, __main__.__dict__)"
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_cell_of_a_notebook_can_be_run_again() -> None:
+    done = typed_in(*CELLS, CELLS[1], CELLS[2].replace("VERSION", "second"), CELLS[3])
+    assert done.stdout.splitlines() == ["VERSION reads a mail", "second reads a mail"], done.stderr
+
+
+def test_another_class_of_a_notebook_does_not_take_a_type() -> None:
+    done = typed_in(*CELLS, CELLS[2].replace("Desk", "Other"))
+    assert "Agent with type desk already exists" in done.stderr
