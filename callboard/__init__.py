@@ -6,7 +6,7 @@ pydantic or asyncio is loaded when it is first used.
 
 from __future__ import annotations
 
-import lazy_loader
+import lazy_loader  # type: ignore[import-untyped]
 
 if __name__ != "callboard":
     raise ImportError(
@@ -14,4 +14,15 @@ if __name__ != "callboard":
     )
 
 # Names and where they live: __init__.pyi.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_named, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name != "__version__":
+        return _named(name)
+    from importlib.metadata import PackageNotFoundError, version  # 10 ms that most programs never need
+
+    try:
+        return version("callboard")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "0+unknown"

@@ -89,3 +89,5 @@ from .memory.llm_messages import FunctionCall as FunctionCall, Image as Image
 from .runtime.runtime import RedisAgentRuntime as RedisAgentRuntime
 
 __all__: list[str]
+
+__version__: str

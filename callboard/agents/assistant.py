@@ -430,10 +430,12 @@ def tools_of(given: Sequence[Tool | Callable[..., Any]] | None, client: ChatComp
     """
     if given is None:
         return []
-    _check_calls(client, "")
     if not isinstance(given, Iterable):
         raise AgentSettingError(f"tools={given!r:.80} is no list: write tools=[...]")
-    return [_tool(one) for one in given]
+    tools = [_tool(one) for one in given]
+    if tools:  # an empty list comes of a configuration, and needs no model that can call
+        _check_calls(client, "")
+    return tools
 
 
 def _tool(given: Any) -> Tool:

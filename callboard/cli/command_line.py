@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
 from .commands import COMMANDS, add_commands
-from .exits import BAD_USE, DEBUG, INTERRUPTED
+from .exits import BAD_USE, DEBUG, INTERRUPTED, complain
 from .options import help_of
 
 _USAGE_ERRORS: tuple[type[Any], ...] = typer.BadParameter.__mro__[2:3]
@@ -85,13 +85,30 @@ def run_command(arguments: Sequence[str]) -> int:
         # What typer raises for wrong use can show itself; where its class lives depends on the version of typer.
         if not isinstance(error, _USAGE_ERRORS):
             raise
-        return _explain(error)
+        return _explain(error, arguments[0] if arguments else "")
     return result if isinstance(result, int) else 0
 
 
-def _explain(error: Any) -> int:
+MEANT: Final[Mapping[str, str]] = {
+    "start": "`callboard up MODULE:APP` runs an app, `callboard server start` a server",
+    "run": "`callboard up MODULE:APP` runs an app, `callboard worker MODULE:APP` one process of it",
+    "stop": "Ctrl-C, or `kill -TERM`, ends `callboard up` and `callboard worker` when their handlers are done; "
+    "`callboard pause` holds messages back",
+    "restart": "`callboard up --reload` starts the processes anew when their code changes",
+    "ps": "`callboard status` shows types, processes and what waits",
+    "list": "`callboard status` lists agent types, `callboard topics` topics, `callboard runs list` runs",
+    "logs": "`callboard up` shows the logs of its processes, `callboard tail` messages, `callboard runs follow` a run",
+    "send": "`callboard publish` publishes to a topic, `callboard ask` asks one agent",
+}
+"""Commands that other tools have, and the one here that does it."""
+
+
+def _explain(error: Any, name: str) -> int:
     from callboard.process.printer import unhindered
 
     with unhindered():
-        error.show()
+        if name in MEANT:
+            complain(f"there is no command {name!r}: {MEANT[name]}")
+        else:
+            error.show()
     return BAD_USE

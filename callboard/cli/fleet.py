@@ -269,14 +269,26 @@ class LiveBoard:
         self._draw(f"callboard: {text}")
 
     def _draw(self, *above: str) -> None:
-        lines = table(self._rows, self._pane.size().columns) if self._rows else []
-        self._pane.draw(lines, above)
+        size = self._pane.size()
+        lines = table(self._rows, size.columns) if self._rows else []
+        self._pane.draw(self._cut(lines, size), above)
+
+    def _cut(self, lines: Sequence[str], size: os.terminal_size) -> Sequence[str]:
+        """As many lines as the terminal has room for; the last one says how many types it has no room for."""
+        room = max(1, size.lines - 1)
+        if len(lines) <= room:
+            return lines
+        kept = lines[: room - 1]
+        has_header = len(lines) == len(self._rows) + 1
+        shown = max(0, len(kept) - 1) if has_header else len(kept) // NARROW
+        return [*kept, f"... and {len(self._rows) - shown} more types"[: size.columns]]
 
 
 DEAD_NOW: Final = "DEAD NOW"
 COLUMNS: Final = ("TYPE", "PROCESSES", "WAITING", "RUNNING", "DONE", "RATE", DEAD_NOW, "DEAD EVER")
 DROPPED: Final = ("DEAD EVER", "RATE", "PROCESSES", "DONE", DEAD_NOW)
 """Columns that a narrow terminal goes without, the first one first."""
+NARROW: Final = 3  # lines for a type where there is no room for columns
 RED, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 

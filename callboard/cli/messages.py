@@ -136,6 +136,8 @@ def parse_fields(texts: Iterable[str], known: Iterable[str] = ()) -> dict[str, A
 
 def _example(text: str, known: Iterable[str], given: Collection[str]) -> str:
     """The field that was probably meant: the first one that is not given yet."""
+    if text.startswith("{"):
+        return f"; an object as JSON is given by {shell_line(f'--body={text}')}"
     field = next((name for name in known if name not in given), None)
     return f": write {shell_line(f'{field}={text}')}" if field and text else ""
 

@@ -177,6 +177,7 @@ async def _transport(
 
     settings = settings_for(load_app(target) if target else None, url, namespace)
     async with server_of(settings.url) as server:
+        settings = await _with_namespace(server.url, settings, is_given=bool(target or namespace))
         transport = RedisTransport(server.url, settings)
         try:
             yield transport
@@ -198,12 +199,37 @@ async def runs_at(
     app = load_app(target) if target else None
     settings = settings_for(app, url, namespace)
     async with running_server(settings.url) as server:
+        settings = await _with_namespace(server.url, settings, is_given=bool(target or namespace))
         await _check_namespace_at(server.url, settings)
         runtime = RedisAgentRuntime(server.url, settings=settings)
         if app is not None:
             runtime.add_message_types(app.message_classes())
         async with runtime:
             yield runtime
+
+
+async def _with_namespace(url: str, settings: BrokerSettings, *, is_given: bool) -> BrokerSettings:
+    """The settings with the only namespace of the server, where the command line and the environment name none."""
+    from dataclasses import replace
+
+    from callboard.broker.errors import CommandError
+    from callboard.broker.redis.client.transport import RedisTransport
+    from callboard.broker.redis.operations import namespaces
+    from callboard.broker.settings import variable
+
+    if is_given or variable("namespace"):
+        return settings
+    transport = RedisTransport(url, settings)
+    try:
+        known = () if await namespaces.exists(transport) else await namespaces.known(transport)
+    except CommandError:  # a user that may not look for keys
+        known = ()
+    finally:
+        await transport.close()
+    if len(known) != 1:
+        return settings
+    hint(f"in the namespace {known[0]!r}, the only one there")
+    return replace(settings, namespace=known[0])
 
 
 async def _check_namespace_at(url: str, settings: BrokerSettings) -> None:

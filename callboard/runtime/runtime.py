@@ -367,9 +367,13 @@ class RedisAgentRuntime:
 
     # Registering
 
-    def add_message_types(self, message_types: Iterable[type[Any]]) -> None:
-        """Makes message classes known that no handler names."""
-        for cls in message_types:
+    def add_message_types(self, message_types: Iterable[type[Any]] | type[Any]) -> None:
+        """Makes message classes known that no handler names.
+
+        Args:
+            message_types: The classes, or one.
+        """
+        for cls in (message_types,) if isinstance(message_types, type) else message_types:
             self.registry.register(cls)
 
     add_message_serializer = add_message_types

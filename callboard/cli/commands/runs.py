@@ -7,11 +7,12 @@ order.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -40,6 +41,7 @@ from callboard.cli.output import (
 )
 from callboard.cli.sessions import run, runs_at
 from callboard.cli.team_conversation import print_lines, user_name
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from callboard.core.people import InputRequest
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from callboard.teams import RunSummary, TeamClient
     from callboard.teams.protocol import Shown
 
+
+MODULE_AND_APP: Final = re.compile(r"[\w.]+:[\w.]+")
 
 RunNames = Annotated[
     list[str],
@@ -78,6 +82,9 @@ async def chosen(
         try:
             run = await find_run(runtime, rest[0])
         except RunUnknownError as error:
+            if target is None and MODULE_AND_APP.fullmatch(rest[0]):
+                listing = shell_line("callboard", "runs", "list", rest[0])
+                bad_use(f"give a run as well, as `{listing}` shows it; the beginning of its id is enough")
             raise CommandFailed(f"{error} `callboard runs list` shows them all", FAILED) from error
         yield runtime, run
 
@@ -126,7 +133,8 @@ def list_them(
     state: Annotated[
         str | None,
         typer.Option(
-            metavar="STATE", help="Only runs that are working, paused, completed, failed or cancelled."
+            metavar="STATE",
+            help="Only runs that are working, input_required, paused, completed, failed or cancelled.",
         ),
     ] = None,
     team: Annotated[str | None, typer.Option(metavar="TEAM", help="Only runs of this team.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,7 @@ def list_them(
     elif not found:
         say("no schedules")
     else:
-        header = ("SCHEDULE", "WHEN", "TO", "NEXT", "SENT", "LAST", "MISSED")
+        header = ("SCHEDULE", "WHEN", "TO", f"NEXT ({time.strftime('%Z')})", "SENT", "LAST", "MISSED")
         say_table(header, [_row(one, now) for one in found], optional=("MISSED", "LAST", "SENT"))
 
 

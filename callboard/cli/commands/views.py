@@ -96,7 +96,7 @@ def show_namespace(view: Overview) -> None:
             ("WORKER", "TYPES", "HOLDS", "RUNNING", "LEASE", "UP"),
             [
                 (
-                    *(one.name, " ".join(one.types), one.held, one.running),
+                    *(one.name, _some(one.types), one.held, one.running),
                     *(f"{one.lease_ms_left / 1000:.1f} s", ago(one.started, view.at)),
                 )
                 for one in view.workers
@@ -124,6 +124,16 @@ def show_namespace(view: Overview) -> None:
     if view.timers:
         backing_off = view.totals.backing_off
         say_text(f"delayed messages: {view.delayed}; agents that back off: {backing_off}{_next_due(view)}")
+
+
+MOST_TYPES = 8  # of a worker that are named
+
+
+def _some(types: Sequence[str]) -> str:
+    """The names, or the first of them and how many there are besides."""
+    if len(types) <= MOST_TYPES:
+        return " ".join(types)
+    return f"{' '.join(types[:MOST_TYPES])} and {len(types) - MOST_TYPES} more"
 
 
 def show_keys(view: Overview, keys: Sequence[KeyView]) -> None:

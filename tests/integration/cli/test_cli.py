@@ -147,6 +147,9 @@ def test_a_wrong_line_of_stdin_says_what_was_published_before_it(shop: ShopFolde
     [
         (["up", "shp:app"], 2, "there is no module 'shp'"),
         (["up", "shp:app"], 2, "Did you mean 'shop'?"),
+        (["start"], 2, "`callboard up MODULE:APP` runs an app"),
+        (["stop", "shop:app"], 2, "ends `callboard up`"),
+        (["publish", "shop:app", "jobs", "Job", '{"name": "x"}'], 2, "--body="),
         (["up", "shop.py:app"], 2, "write the module, not the file: shop:app"),
         (["up", "shop:nothing"], 2, "the module 'shop' has no 'nothing'. Its apps: app."),
         (["up", "shop:other"], 2, "shop:other is of class int, not App; its apps: app"),

@@ -123,3 +123,21 @@ def test_wrong_use_says_what_is_right(press: ShopFolder) -> None:
     assert [command.returncode for command in done] == [2] * len(wrong)
     for command, said in zip(done, wrong.values(), strict=True):
         assert said in command.stderr
+
+
+def test_without_a_name_the_only_namespace_is_taken(shop: ShopFolder) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    for command in (["topics"], ["runs", "list"], ["dead", "list"], ["status"]):
+        done = shop.run(*command)
+        assert done.returncode == 0, done.stderr
+        assert "in the namespace 'shop', the only one there" in done.stderr
+    shop.out("publish", "shop:app", "jobs", "Job", "name=two", "--namespace", "second")
+    done = shop.run("topics")
+    assert (done.returncode, "There are: second, shop." in done.stderr) == (2, True)
+
+
+def test_an_app_alone_is_no_run(shop: ShopFolder) -> None:
+    shop.out("publish", "shop:app", "jobs", "Job", "name=one")
+    done = shop.run("runs", "show", "shop:app")
+    assert done.returncode == 2
+    assert "give a run as well, as `callboard runs list shop:app` shows it" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -99,3 +100,19 @@ def test_a_terminal_that_was_closed_is_no_error() -> None:
     for _ in range(2):
         pane.draw(["one"], ["above"])
     pane.close()
+
+
+@pytest.mark.parametrize(("columns", "lines", "shown"), [(120, 6, 3), (20, 8, 2)])
+def test_a_low_terminal_says_how_many_types_it_has_no_room_for(columns: int, lines: int, shown: int) -> None:
+    rows = [Row(f"type-{number}", 1, 1, 0, 0, 0, 0, 0, 0.0) for number in range(9)]
+    written = io.StringIO()
+
+    class LowPane(Pane):
+        def size(self) -> os.terminal_size:
+            return os.terminal_size((columns, lines))
+
+    LiveBoard(LowPane(written)).show(rows)
+    text = written.getvalue()
+    assert sum(f"type-{number}" in text for number in range(9)) == shown
+    assert f"... and {9 - shown} more" in text
+    assert len(text.splitlines()) == lines - 1

@@ -154,3 +154,7 @@ def test_a_person_allows_calls_of_tools_that_there_are() -> None:
         assistant("x", tools=[add], needs_approval={"ad": True})
     # What a workbench has is not known before it is asked.
     assistant("x", workbench=StaticWorkbench([FunctionTool(add)]), needs_approval={"other": True})
+
+
+def test_no_tools_need_no_model_that_can_call() -> None:
+    assert AssistantAgent("a", ReplayChatCompletionClient([], NO_CALLS), tools=[]).name == "a"
