@@ -6,7 +6,7 @@ pydantic or asyncio is loaded when it is first used.
 
 from __future__ import annotations
 
-import lazy_loader  # type: ignore[import-untyped]
+import lazy_loader
 
 if __name__ != "callboard":
     raise ImportError(
