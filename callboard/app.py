@@ -527,7 +527,7 @@ class App:
 
 def _is_interactive() -> bool:
     """Whether a person types the program in, as in a notebook, where a cell that is run again declares its things anew."""
-    return getattr(sys.modules.get("__main__"), "__file__", None) is None
+    return hasattr(sys, "ps1")  # Python's own prompt and IPython's set it
 
 
 def _is_again(known: AgentClass, other: AgentClass) -> bool:

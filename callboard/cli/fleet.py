@@ -135,6 +135,7 @@ class Row(NamedTuple):
         dead: Dead letters that are there now.
         died: Dead letters ever written.
         rate: Messages handled per second.
+        asking: Handlers that wait for an answer, without a process.
     """
 
     type: str
@@ -146,6 +147,7 @@ class Row(NamedTuple):
     dead: int
     died: int
     rate: float
+    asking: int = 0
 
 
 class Meter:
@@ -172,7 +174,9 @@ class Meter:
         if one is None:
             return Row(name, up, len(children), 0, 0, 0, 0, 0, 0.0)
         rate = self._rate(name)
-        return Row(name, up, len(children), one.waiting, one.running, one.done, one.dead, one.died, rate)
+        return Row(
+            name, up, len(children), one.waiting, one.running, one.done, one.dead, one.died, rate, one.asking
+        )
 
     def _rate(self, name: str) -> float:
         (since, before), (now, after) = self._past[0], self._past[-1]
@@ -218,7 +222,9 @@ class PlainBoard:
         if since < self.every:
             return
         shown = self._shown
-        changed = [row for row in rows if row.type not in shown or shown[row.type][:-1] != row[:-1]]
+        changed = [
+            row for row in rows if row.type not in shown or shown[row.type]._replace(rate=row.rate) != row
+        ]
         is_news = any(row.type not in shown or _news(shown[row.type]) != _news(row) for row in changed)
         if is_news or (changed and since >= self._pause):
             self._printed = time.monotonic()
@@ -242,7 +248,8 @@ def _news(row: Row) -> tuple[int, ...]:
 def plain_row(row: Row) -> str:
     """`counter 1/1 up, 0 waiting, 2 running, 17 done, 0 dead now, 0 dead ever, 3.4/s`."""
     waiting = "?" if row.waiting is None else row.waiting
-    counts = f"{waiting} waiting, {row.running} running, {row.done} done"
+    asking = f"{row.asking} asking, " if row.asking else ""
+    counts = f"{waiting} waiting, {row.running} running, {asking}{row.done} done"
     return f"{row.type} {row.up}/{row.wanted} up, {counts}, {row.dead} dead now, {row.died} dead ever, {row.rate:.1f}/s"
 
 
@@ -285,7 +292,7 @@ class LiveBoard:
 
 
 DEAD_NOW: Final = "DEAD NOW"
-COLUMNS: Final = ("TYPE", "PROCESSES", "WAITING", "RUNNING", "DONE", "RATE", DEAD_NOW, "DEAD EVER")
+COLUMNS: Final = ("TYPE", "PROCESSES", "WAITING", "RUNNING", "ASKING", "DONE", "RATE", DEAD_NOW, "DEAD EVER")
 DROPPED: Final = ("DEAD EVER", "RATE", "PROCESSES", "DONE", DEAD_NOW)
 """Columns that a narrow terminal goes without, the first one first."""
 NARROW: Final = 3  # lines for a type where there is no room for columns
@@ -294,7 +301,10 @@ RED, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 def table(rows: Sequence[Row], width: int) -> list[str]:
     """The rows as a table that is no wider than `width`: without its less important columns, or with two lines per row."""
-    lines = fitted(COLUMNS, [_cells(row) for row in rows], width, DROPPED, numbers=COLUMNS[1:])
+    asking = any(row.asking for row in rows)
+    chosen = [i for i, name in enumerate(COLUMNS) if asking or name != "ASKING"]
+    names, cells = [COLUMNS[i] for i in chosen], [[_cells(row)[i] for i in chosen] for row in rows]
+    lines = fitted(names, cells, width, DROPPED, numbers=names[1:])
     if lines:
         return _coloured(lines, rows)
     return [
@@ -309,6 +319,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     counts = (
         waiting,
         f"{row.running:,}",
+        f"{row.asking:,}",
         f"{row.done:,}",
         f"{row.rate:,.1f}/s",
         f"{row.dead:,}",

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from callboard import App, MessageContext, RoutedAgent, TopicId, event
 from callboard.broker.redis.library import Mark
+from callboard.broker.redis.operations.agents import agent, hottest
 from callboard.broker.redis.operations.inspect import overview
 from callboard.broker.redis.operations.pulse import Pulse
 from callboard.broker.redis.operations.views import AgentTypeView
@@ -27,8 +28,8 @@ async def counter_of(driver: ServerDriver) -> AgentTypeView:
     view = await overview(driver.transport, ages=True)
     full = next(one for one in view.types if one.type == "counter")
     (short,) = (await Pulse(driver.transport, ["counter"]).look()).types
-    assert (short.waiting, short.running, short.done, short.dead, short.died) == (
-        *(full.waiting, full.running, full.done, full.dead, full.died),
+    assert (short.waiting, short.running, short.asking, short.done, short.dead, short.died) == (
+        *(full.waiting, full.running, full.suspended, full.done, full.dead, full.died),
     )
     return full
 
@@ -214,3 +215,44 @@ async def test_runtimes_say_what_they_run(runtimes: Runtimes) -> None:
         return await seen() == (0, 0)
 
     await eventually(done)
+
+
+async def test_a_handler_that_asked_is_no_backlog(runtimes: Runtimes) -> None:
+    """Operations alarm on what waits, and for how long: an answer of a person may take days."""
+    app = App("asking")
+
+    @app.agent("clerk", topics=["work"])
+    class Clerk(RoutedAgent):
+        @event
+        async def on_note(self, message: Note, ctx: MessageContext) -> None:
+            await ctx.ask("May I?")
+
+    worker = runtimes.of(app)
+    worker.start()
+    await worker.ready()
+    for key in ("a", "a", "b"):
+        await worker.publish_message(Note(), TopicId("work", key))
+    transport, pulse = worker.transport, Pulse(worker.transport, ["clerk"])
+
+    async def both_ask() -> bool:
+        totals = (await overview(transport)).totals
+        return (totals.suspended, totals.running) == (2, 0)
+
+    await eventually(both_ask)
+    view = (await overview(transport, ages=True)).types[0]
+    (short,) = (await pulse.look()).types
+    assert (view.waiting, view.running, view.suspended) == (1, 0, 2)
+    assert (short.waiting, short.running, short.asking) == (1, 0, 2)
+    second = await transport.admin.command("XRANGE", transport.keys.of("topic:work"), "-", "+")
+    assert view.oldest == int(second[1][0].split(b"-")[0])
+    of_a, of_b = await agent(transport, "clerk", "a"), await agent(transport, "clerk", "b")
+    assert (of_a.waiting, of_a.suspended, of_b.waiting, of_b.oldest) == (1, True, 0, None)
+    assert [one.key for one in await hottest(transport)] == ["a"]
+    for question in await worker.inputs.list():
+        await worker.inputs.answer(question.id, "yes")
+
+    async def asks_again() -> bool:
+        one = (await overview(transport)).types[0]
+        return (one.waiting, one.suspended) == (0, 1)
+
+    await eventually(asks_again)

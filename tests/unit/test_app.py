@@ -399,8 +399,10 @@ asyncio.run(main())
 
 
 def typed_in(*cells: str) -> subprocess.CompletedProcess[str]:
-    """Runs cells one after the other in a process whose main module has no file, as in a notebook."""
-    program = f"import __main__\nfor cell in {cells!r}:\n    exec(cell, __main__.__dict__)"
+    """Runs cells one after the other in a process that is interactive, as IPython says it."""
+    program = (
+        f"import __main__, sys\nsys.ps1 = 'In : '\nfor cell in {cells!r}:\n    exec(cell, __main__.__dict__)"
+    )
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )

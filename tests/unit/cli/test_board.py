@@ -6,12 +6,12 @@ import pytest
 
 from callboard.broker.redis.client.identity import process_name
 from callboard.broker.redis.operations.views import PulseView, TypePulse, WorkerPulse
-from callboard.cli.fleet import Meter, PlainBoard, Row
+from callboard.cli.fleet import Meter, PlainBoard, Row, plain_row, table
 from callboard.process.supervisor import Child, ProcessPlan
 
 
 def view(at: int, done: int, waiting: int | None = 0, pids: tuple[int, ...] = ()) -> PulseView:
-    counter = TypePulse(type="counter", waiting=waiting, running=0, done=done, dead=1, died=2)
+    counter = TypePulse(type="counter", waiting=waiting, running=0, asking=0, done=done, dead=1, died=2)
     workers = tuple(WorkerPulse(name=f"{process_name(pid, 'k3x0p9qa')}:1", lease_ms_left=1) for pid in pids)
     return PulseView(at=at, types=(counter,), workers=workers)
 
@@ -84,3 +84,12 @@ def test_plain_lines_of_a_busy_fleet_become_seldom_and_news_does_not_wait(
     now += 1
     plain.show([Row("counter", 1, 1, 0, 0, 600, 1, 1, 1.0)])
     assert [line[9:24] for line in lines[14:]] == ["counter 0/1 up,", "counter 1/1 up,", "counter 1/1 up,"]
+
+
+def test_handlers_that_ask_are_shown_where_there_are_some() -> None:
+    row = Row("counter", 1, 1, 0, 0, 5, 0, 0, 2.0)
+    assert "ASKING" not in table([row], 120)[0]
+    asking = table([row, row._replace(asking=3)], 120)
+    assert asking[0].split()[4] == "ASKING"
+    assert asking[2].split()[4] == "3"
+    assert "0 running, 3 asking, 5 done" in plain_row(row._replace(asking=3))

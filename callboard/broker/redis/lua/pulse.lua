@@ -1,11 +1,13 @@
--- A short look at one agent type, or at some workers: it takes no longer however much there is, since whoever asks goes on
+-- A short look at one agent type, at the messages of its agents that wait for an answer, or at some workers: it takes no longer however much there is, since whoever asks goes on
 -- in the next look where this one ended. Writes nothing.
 --
 -- ARGV: 'type', agent type, rank of the first fresh stream, how many of them, cursor of the parked agents
+--       'asking', agent type, cursor of the agents
 --       'workers', rank of the first worker
--- Returns for a type {server ms, done, dead letters ever, dead letters now, entries read ahead, fresh
---   streams, next cursor of the parked agents, entries parked behind these, suffix, unread, ...}; unread is -1 where it is not
---   known, see unread.lua
+-- Returns for a type {server ms, done, dead letters ever, dead letters now, entries read ahead, agents that wait for an answer,
+--   fresh streams, next cursor of the parked agents, entries parked behind these, suffix, unread, ...}; unread is -1 where it
+--   is not known, see unread.lua
+-- Returns for the messages {next cursor, ref, ...}
 -- Returns for workers {server ms, workers, worker, lease deadline (ms), running by type, held by type, ...}: `<type> <number> ...`
 
 local PARKED_AGENTS, WORKERS, MOST_HELD = 500, 50, 1000
@@ -34,10 +36,21 @@ local function of_type(agent_type)
   local parked = call('HSCAN', P .. 'parked:' .. agent_type, ARGV.cursor, 'COUNT', PARKED_AGENTS)
   local fresh, rank = P .. 'fresh:' .. agent_type, tonumber(ARGV.rank)
   local result = { now_as_text(), stats[1] or '0', stats[2] or '0', call('XLEN', P .. 'dead:' .. agent_type),
-    call('ZCARD', P .. 'early:' .. agent_type), call('ZCARD', fresh), parked[1], parked_behind(parked[2]) }
+    call('ZCARD', P .. 'early:' .. agent_type), call('HLEN', P .. 'suspended:' .. agent_type), call('ZCARD', fresh), parked[1],
+    parked_behind(parked[2]) }
   for _, suffix in ipairs(call('ZRANGE', fresh, rank, rank + tonumber(ARGV.streams) - 1)) do
     result[#result + 1] = suffix
     result[#result + 1] = unread_in(agent_type, suffix)
+  end
+  return result
+end
+
+-- The message of a handler that waits is the first that is parked behind its agent.
+local function asking(agent_type)
+  local found = call('HSCAN', P .. 'suspended:' .. agent_type, ARGV.agents, 'COUNT', PARKED_AGENTS)
+  local result = { found[1] }
+  for i = 1, #found[2], 2 do
+    result[#result + 1] = call('LINDEX', P .. 'wait:' .. agent_type .. ':' .. found[2][i], 0) or nil
   end
   return result
 end
@@ -72,6 +85,7 @@ end
 
 local function pulse()
   if ARGV.what == 'workers' then return of_workers() end
+  if ARGV.what == 'asking' then return asking(ARGV.type) end
   return of_type(ARGV.type)
 end
 

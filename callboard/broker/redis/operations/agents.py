@@ -71,7 +71,7 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         waiting=load.waiting[key],
         oldest=load.since(key),
         resumes=parked.resumes,
-        suspended=await _is_suspended(transport, agent_type, key),
+        suspended=key in load.asking,
         attempts=first.attempts if first else 0,
         deaths=first.deaths if first else 0,
         reason=first.reason if first else "",
@@ -91,10 +91,6 @@ async def state_of(transport: RedisTransport, agent_type: str, key: str) -> str 
     """The stored state of an agent as JSON, without its logs; None: none is stored."""
     data = await transport.admin.command("HGET", transport.keys.of(f"state:{agent_type}:{key}"), "d")
     return data.decode(errors="replace") if data else None
-
-
-async def _is_suspended(transport: RedisTransport, agent_type: str, key: str) -> bool:
-    return bool(await transport.admin.command("HEXISTS", transport.keys.of(f"suspended:{agent_type}"), key))
 
 
 async def _writer(transport: RedisTransport, agent_type: str, key: str) -> str:
@@ -226,12 +222,14 @@ class AgentLoad:
         oldest: id of the first of them that was seen, as numbers.
         held: what workers hold, in order; the first one may run.
         running: what handlers run.
+        asking: agents whose handler waits for an answer; its message, the first that is parked behind it, does not wait.
     """
 
     waiting: Counter[str] = field(default_factory=Counter)
     oldest: dict[str, tuple[int, ...]] = field(default_factory=dict)
     held: dict[str, list[HeldEntry]] = field(default_factory=dict)
     running: dict[str, HeldEntry] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set[str])
 
     def add(self, key: str, number: int, first: str) -> None:
         """So many messages more, of which this is the first entry."""
@@ -257,6 +255,10 @@ async def load_of(transport: RedisTransport, view: Overview, agent_type: str) ->
     flat = await pages(transport, "HSCAN", f"parked:{agent_type}")
     for i in range(0, len(flat), 2):
         load.waiting[flat[i].decode(errors="replace")] += number(flat[i + 1]) or 0
+    asking = await pages(transport, "HSCAN", f"suspended:{agent_type}")
+    load.asking.update(key.decode(errors="replace") for key in asking[::2])
+    for key in load.asking:
+        load.waiting[key] = max(0, load.waiting[key] - 1)
     await _tally(transport, load, "early", agent_type, "0")
     left = MOST_UNREAD
     for suffix, position in _unread(view, agent_type):
@@ -267,7 +269,8 @@ async def load_of(transport: RedisTransport, view: Overview, agent_type: str) ->
 
 async def look_at_parked(transport: RedisTransport, agent_type: str, key: str, load: AgentLoad) -> None:
     """Notes since when the first of what is parked behind an agent waits."""
-    first = await transport.admin.command("LINDEX", transport.keys.of(f"wait:{agent_type}:{key}"), 0)
+    place = int(key in load.asking)
+    first = await transport.admin.command("LINDEX", transport.keys.of(f"wait:{agent_type}:{key}"), place)
     if first:
         load.note(key, first.decode(errors="replace").rpartition(" ")[2])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -80,7 +80,9 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
         groups = _groups_of(facts, streams, leaving)
         view = _agent_type(facts, groups, worker_views)
         if ages:
-            since = await oldest(transport, view.type, groups, running)
+            begun = {(entry.stream, entry.entry) for entry in running if entry.type == view.type}
+            begun |= await _asking(transport, view.type) if view.suspended else set()
+            since = await oldest(transport, view.type, groups, begun)
             view = replace(view, oldest=since)
         type_views.append(view)
     totals = _totals(type_views)
@@ -205,7 +207,8 @@ def _agent_type(
     # A heartbeat is up to a second old: what has ended since does not run.
     running = running_of(workers, name)
     if unfinished is not None:
-        unfinished += resets
+        # The message of a handler that asked somebody was begun, and no worker can go on with it: it waits for a person.
+        unfinished = max(0, unfinished + resets - suspended)
         running = min(running, unfinished)
     return AgentTypeView(
         type=name,
@@ -424,28 +427,48 @@ async def in_hand(transport: RedisTransport, workers: Iterable[WorkerView]) -> l
 
 
 async def oldest(
-    transport: RedisTransport, agent_type: str, groups: Groups, running: Iterable[HeldEntry]
+    transport: RedisTransport, agent_type: str, groups: Groups, begun: Collection[tuple[str, str]]
 ) -> int | None:
-    """When the message of a type that waits longest was published, or was due, server ms; None: nothing waits."""
+    """When the message of a type that waits longest was published, or was due, server ms; None: nothing waits.
+
+    Args:
+        transport: where.
+        agent_type: the type.
+        groups: its groups, by stream.
+        begun: streams and ids of entries that handlers have begun.
+    """
     first = [order_of(group.first_unread) for group in groups.values() if group.first_unread]
     best = min(first, default=None)
-    skipped = {(entry.stream, entry.entry) for entry in running if entry.type == agent_type}
     pending = [
         (order_of(group.first_pending), suffix) for suffix, group in groups.items() if group.first_pending
     ]
     for bound, suffix in sorted(pending):
         if best is not None and bound >= best:
             break
-        found = await _first_pending(transport, agent_type, suffix, skipped)
+        found = await _first_pending(transport, agent_type, suffix, begun)
         if found is not None and (best is None or found < best):
             best = found
     return None if best is None else best[0]
 
 
+async def _asking(transport: RedisTransport, agent_type: str) -> set[tuple[str, str]]:
+    """Streams and ids of the entries whose handlers wait for an answer."""
+    found: set[tuple[str, str]] = set()
+    cursor = "0"
+    while True:
+        after, *refs = await transport.admin.run("pulse", ("asking", agent_type, cursor))
+        for ref in refs:
+            stream, _, entry = _text(ref).rpartition(" ")
+            found.add((stream, entry))
+        cursor = _text(after)
+        if cursor == "0":
+            return found
+
+
 async def _first_pending(
-    transport: RedisTransport, agent_type: str, suffix: str, skipped: set[tuple[str, str]]
+    transport: RedisTransport, agent_type: str, suffix: str, skipped: Collection[tuple[str, str]]
 ) -> tuple[int, ...] | None:
-    """The first entry that was given out and does not run."""
+    """The first entry that was given out and was not begun."""
     start = "-"
     while True:
         found = await transport.admin.command(

@@ -130,15 +130,18 @@ class _Rounds:
     parked: _Parked = field(default_factory=_Parked)
 
     def take(self, name: str, answer: Sequence[Any], held: int, running: int) -> TypePulse:
-        _, done, died, dead, early, fresh, cursor, parked, *flat = answer
+        _, done, died, dead, early, asking, fresh, cursor, parked, *flat = answer
         unread = self.fresh.take(fresh, flat)
         given = held + early + self.parked.take(cursor, parked)
         unfinished = None if unread is None else unread + given
-        running = running if unfinished is None else min(running, unfinished)
+        if unfinished is not None:
+            unfinished = max(0, unfinished - asking)
+            running = min(running, unfinished)
         return TypePulse(
             type=name,
             waiting=None if unfinished is None else unfinished - running,
             running=running,
+            asking=asking,
             done=number(done) or 0,
             dead=dead,
             died=number(died) or 0,

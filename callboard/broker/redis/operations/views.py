@@ -160,6 +160,7 @@ class TypePulse:
     type: str
     waiting: int | None
     running: int
+    asking: int
     done: int
     dead: int
     died: int

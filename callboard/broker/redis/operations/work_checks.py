@@ -169,17 +169,19 @@ def _blocked(view: Overview) -> Sequence[Finding]:
 def _missing(view: Overview) -> Sequence[Finding]:
     return [
         error(
-            f"{agent_type.type}: {_count_of_workers(agent_type.waiting)} messages wait and no worker runs it",
+            f"{agent_type.type}: {_left_of(agent_type)} and no worker runs it",
             "they wait for ever",
             shell_line("callboard", "worker", "module:app", "--type", agent_type.type),
         )
         for agent_type in view.types
-        if not agent_type.workers and agent_type.waiting != 0
+        if not agent_type.workers and (agent_type.waiting != 0 or agent_type.suspended)
     ]
 
 
-def _count_of_workers(number: int | None) -> str:
-    return "an unknown number of" if number is None else str(number)
+def _left_of(one: AgentTypeView) -> str:
+    if one.waiting == 0:
+        return f"{one.suspended} agents wait for an answer"
+    return f"{'an unknown number of' if one.waiting is None else one.waiting} messages wait"
 
 
 LONG = 10_000  # messages
