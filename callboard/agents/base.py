@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from callboard.code import CodeExecutor
 from callboard.core.cancellation import CancellationToken
 from callboard.core.protocol import AgentRuntime
-from callboard.errors import MisuseError
+from callboard.errors import DeclarationError, MisuseError
 from callboard.foundation.component import ComponentBase
 from callboard.foundation.tasks import in_thread
 from callboard.memory.base import Memory
@@ -34,6 +34,7 @@ from .errors import AgentSettingError, NoResponseError, no_response, no_task, no
 
 Task: TypeAlias = str | BaseChatMessage | Sequence[BaseChatMessage] | None
 Said: TypeAlias = BaseAgentEvent | BaseChatMessage
+OutputT = TypeVar("OutputT", bound=BaseModel)
 
 
 class TaskResult(BaseModel):
@@ -49,6 +50,23 @@ class TaskResult(BaseModel):
     messages: Sequence[AnyMessage]
     stop_reason: str | None = None
     output: BaseModel | None = Field(default=None, exclude=True)
+
+    def output_as(self, kind: type[OutputT]) -> OutputT:
+        """The output as an object of this class, so that type checkers know it.
+
+        Args:
+            kind: The `output_content_type` of the team.
+
+        Raises:
+            DeclarationError: It is none of this class (a TypeError).
+        """
+        if not isinstance(self.output, kind):
+            has = "no output" if self.output is None else f"an output of class {type(self.output).__name__}"
+            raise DeclarationError(
+                f"the result has {has}, not one of class {kind.__name__}: say "
+                f"output_content_type={kind.__name__} where the team is made"
+            )
+        return self.output
 
 
 class TaskRunner(Protocol):

@@ -20,7 +20,7 @@ from callboard.core.cancellation import UNSET, Unset
 from callboard.core.declaration import AgentOptions, AgentSettings
 from callboard.models import UsageLedger
 from callboard.runtime.execution import usage_run
-from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.runtime.runtime import RedisAgentRuntime, on_bus
 
 from .action import Context, CostManager
 from .actor import Cast, OwnRuntime, acting_now, declare_roles
@@ -37,6 +37,7 @@ from .routing import SEPARATOR, Rounds, bring_in, check_count, is_amount, projec
 
 if TYPE_CHECKING:
     from callboard.app import App
+    from callboard.core.protocol import AgentRuntime
 
 NO_MONEY: Final = NoMoneyException.__name__
 
@@ -466,17 +467,17 @@ class Environment:
         counts = {self.get_role(name).agent_type: count for name, count in (processes or {}).items()}
         declare_roles(app, self.cast, counts, AgentSettings.of(settings))
 
-    def on(self, runtime: RedisAgentRuntime, project: str = MAIN) -> Environment:
+    def on(self, runtime: AgentRuntime, project: str = MAIN) -> Environment:
         """The same roles in a project of a runtime that is there: for programs beside the processes that do the work.
 
         Args:
-            runtime: Such as ``app.running(types=[])`` gives.
+            runtime: Such as ``app.running(types=[])`` gives, or `self.runtime` in a handler.
             project: See Environment.
         """
         env = Environment(self.context, desc=self.desc, project=project, max_hops=self.max_hops)
         env._rounds, env.cast = self._rounds.alike(), self.cast.elsewhere()
-        env._given = runtime
-        runtime.add_message_types([Message])
+        env._given = on_bus(runtime)
+        env._given.add_message_types([Message])
         return env
 
     async def _opened(self) -> tuple[RedisAgentRuntime, Project]:

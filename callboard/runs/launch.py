@@ -13,12 +13,13 @@ from weakref import WeakSet
 from callboard.agents.base import ChatAgent, Task, Team, task_messages
 from callboard.broker import AgentId
 from callboard.conditions.base import TerminationCondition
+from callboard.core.protocol import AgentRuntime
 from callboard.errors import DeclarationError, MisuseError, SettingValueError
 from callboard.groupchat.conversable import MUTE, ConversableAgent
 from callboard.groupchat.manager import GroupChatManager
 from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.runs import check_run
-from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.runtime.runtime import RedisAgentRuntime, on_bus
 from callboard.teams.budget import RunBudget, check_budget
 from callboard.teams.client import TeamClient
 from callboard.teams.errors import RunUnknownError as RunUnknownError  # noqa: PLC0414 - passed on
@@ -66,7 +67,7 @@ def run(*agents: Participant, **options: Unpack[RunOptions]) -> RunResponse:
     check(agents, options)
     runtime = options.get("runtime")
     if runtime is not None:
-        take_in(runtime, thread, "run")
+        take_in(on_bus(runtime), thread, "run")
     response = thread.call(_begin(agents, options, is_async=False), "run()")
     return RunResponse(response, thread, is_here=isinstance(response.source, ProcessRun))
 
@@ -78,7 +79,7 @@ async def a_run(*agents: Participant, **options: Unpack[RunOptions]) -> AsyncRun
 
 
 def attach(
-    runtime: RedisAgentRuntime,
+    runtime: AgentRuntime,
     run_id: str,
     *,
     team: str | None = None,
@@ -102,13 +103,14 @@ def attach(
         MisuseError: An agent of such a run calls it, or the runtime belongs to a program that is async (a RuntimeError).
     """
     thread = loop_thread()
-    take_in(runtime, thread, "attach")
-    found = thread.call(attached(runtime, run_id, team, conversation, wait=wait, is_async=False), "attach()")
+    bus = on_bus(runtime)
+    take_in(bus, thread, "attach")
+    found = thread.call(attached(bus, run_id, team, conversation, wait=wait, is_async=False), "attach()")
     return RunResponse(AsyncRunResponse(found), thread, is_here=False)
 
 
 async def a_attach(
-    runtime: RedisAgentRuntime,
+    runtime: AgentRuntime,
     run_id: str,
     *,
     team: str | None = None,
@@ -116,13 +118,15 @@ async def a_attach(
     wait: float = 0,
 ) -> AsyncRunResponse:
     """The same for async programs; see `attach`. The runtime is one of theirs."""
-    return AsyncRunResponse(await attached(runtime, run_id, team, conversation, wait=wait, is_async=True))
+    return AsyncRunResponse(
+        await attached(on_bus(runtime), run_id, team, conversation, wait=wait, is_async=True)
+    )
 
 
 async def _begin(agents: tuple[Participant, ...], options: RunOptions, *, is_async: bool) -> AsyncRunResponse:
     runtime = options.get("runtime")
     if runtime is not None:
-        return AsyncRunResponse(await begin_on_bus(runtime, agents, options, is_async=is_async))
+        return AsyncRunResponse(await begin_on_bus(on_bus(runtime), agents, options, is_async=is_async))
     for key in ON_BUS:
         if options.get(key) not in (None, False):
             raise DeclarationError(f"{key!r} is for runs on the bus: give run() a runtime as well.")
@@ -213,7 +217,7 @@ class RunOptions(TypedDict, total=False):
     budget: RunBudget | None
     context_variables: Mapping[str, Any] | None
     step: bool
-    runtime: RedisAgentRuntime | None
+    runtime: AgentRuntime | None
     name: str | None
     conversation: str | None
     run_id: str | None

@@ -629,3 +629,16 @@ def _check_factory(agent_type: str, factory: Callable[..., Any]) -> None:
         return  # a builtin without a signature
     except TypeError as error:
         raise TypeError(f"the factory of {agent_type!r} has to work without arguments: {error}") from error
+
+
+def on_bus(runtime: AgentRuntime) -> RedisAgentRuntime:
+    """The runtime that an agent has as `self.runtime`, as what it is.
+
+    Raises:
+        DeclarationError: It is another one, which knows no runs (a TypeError).
+    """
+    if not isinstance(runtime, RedisAgentRuntime):
+        raise DeclarationError(
+            f"{runtime!r:.80} is no RedisAgentRuntime, such as an agent has as `self.runtime`"
+        )
+    return runtime

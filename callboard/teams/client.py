@@ -68,6 +68,7 @@ from .states import TurnMark
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from callboard.core.protocol import AgentRuntime
     from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
 
@@ -81,7 +82,7 @@ class TeamClient:
     A run goes on by itself: who stops reading it can read it again by its id, from any process.
 
     Args:
-        runtime: Reaches the team.
+        runtime: Reaches the team; in a handler `self.runtime`.
         team: Its agent type, which is its name.
         conversation: Id of the conversation, such as a customer's or a ticket's; the same one goes on with it.
         output_content_type: What a run's last message is read as; None: it is not.
@@ -92,18 +93,20 @@ class TeamClient:
 
     def __init__(
         self,
-        runtime: RedisAgentRuntime,
+        runtime: AgentRuntime,
         team: str,
         conversation: str = "default",
         output_content_type: type[BaseModel] | None = None,
     ) -> None:
+        from callboard.runtime.runtime import on_bus  # loaded already where there is a runtime
+
         check_conversation(conversation)
-        self.runtime = runtime
+        self.runtime: RedisAgentRuntime = on_bus(runtime)
         self.team = team
         self.conversation = conversation
         self._output_content_type = output_content_type
         self._address = AgentId(team, conversation)
-        runtime.registry.register(*ANSWERS)
+        self.runtime.registry.register(*ANSWERS)
         register_error(TeamStateError, TeamMemberError)
 
     async def run(

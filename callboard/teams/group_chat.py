@@ -31,6 +31,7 @@ from callboard.conditions.base import TerminationCondition
 from callboard.core.agent import BaseAgent
 from callboard.core.cancellation import CancellationToken
 from callboard.core.declaration import AgentClass, AgentSettings
+from callboard.core.protocol import AgentRuntime
 from callboard.errors import DuplicateAgentTypeError
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, StructuredMessage
@@ -279,11 +280,11 @@ class BaseGroupChat(Team):
 
     # On the bus
 
-    def on(self, runtime: RedisAgentRuntime, conversation: str = "default") -> TeamClient:
+    def on(self, runtime: AgentRuntime, conversation: str = "default") -> TeamClient:
         """A conversation of this team on the bus, where its processes run.
 
         Args:
-            runtime: Reaches them; it needs none of the team's agents itself.
+            runtime: Reaches them; it needs none of the team's agents itself. In a handler `self.runtime`.
             conversation: Its id.
         """
         return TeamClient(runtime, self._name, conversation, self._output_content_type)

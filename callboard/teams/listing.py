@@ -13,6 +13,7 @@ import pydantic_core
 from callboard.broker import AgentId
 from callboard.broker.redis.keys import run as run_suffix
 from callboard.runtime.runs import check_run
+from callboard.runtime.runtime import on_bus
 
 from .errors import RunUnknownError
 from .loop import is_of_takes
@@ -20,6 +21,7 @@ from .member import waiting_conversations
 from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown, stream_of
 
 if TYPE_CHECKING:
+    from callboard.core.protocol import AgentRuntime
     from callboard.runtime.run_history import ListedRun
     from callboard.runtime.runtime import RedisAgentRuntime
 
@@ -74,7 +76,7 @@ class RunAddress(NamedTuple):
 
 
 async def list_runs(
-    runtime: RedisAgentRuntime,
+    runtime: AgentRuntime,
     *,
     state: str | None = None,
     team: str | None = None,
@@ -99,17 +101,18 @@ async def list_runs(
         SettingValueError: `before` is no run that is listed (a ValueError).
         ServerUnavailableError: No server answers.
     """
-    runtime.registry.register(*ANSWERS)
+    bus = on_bus(runtime)
+    bus.registry.register(*ANSWERS)
     found: list[RunSummary] = []
-    waiting = await waiting_conversations(runtime)
+    waiting = await waiting_conversations(bus)
     last: str | ListedRun | None = before
     while len(found) < limit:
         # Without a filter nearly all that is read is shown.
         most = PAGE if state or team else min(PAGE, limit - len(found))
-        page = await runtime.list_runs(limit=most, before=last)
+        page = await bus.list_runs(limit=most, before=last)
         for listed in page:
             if _is_run(listed, team):
-                run = await _summary(runtime, listed, waiting)
+                run = await _summary(bus, listed, waiting)
                 if state is None or run.state == state:
                     found.append(run)
             if len(found) == limit:
@@ -120,7 +123,7 @@ async def list_runs(
     return found
 
 
-async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = None) -> RunSummary:
+async def find_run(runtime: AgentRuntime, name: str, *, team: str | None = None) -> RunSummary:
     """The run with this id, or the only one whose id begins with it.
 
     Args:
@@ -131,11 +134,12 @@ async def find_run(runtime: RedisAgentRuntime, name: str, *, team: str | None = 
     Raises:
         RunUnknownError: There is none, or more than one (a LookupError); the text names what is near.
     """
-    near = await _begin_with(runtime, name, team)
+    bus = on_bus(runtime)
+    near = await _begin_with(bus, name, team)
     found = _exactly(name, near) or near
     if len(found) == 1:
-        return await _summary(runtime, found[0], await waiting_conversations(runtime))
-    raise RunUnknownError(name, _several(found) if found else await _none(runtime, name, team))
+        return await _summary(bus, found[0], await waiting_conversations(bus))
+    raise RunUnknownError(name, _several(found) if found else await _none(bus, name, team))
 
 
 async def addresses_of(
