@@ -26,6 +26,7 @@ from callboard.teams.errors import RunUnknownError as RunUnknownError  # noqa: P
 from callboard.teams.group_chat import BaseGroupChat, host
 from callboard.teams.listing import RunAddress, addresses_of, has_run
 from callboard.teams.loop import Participant
+from callboard.teams.notices import Hearer
 from callboard.teams.protocol import IfBusy
 
 from . import projection as variables
@@ -35,7 +36,7 @@ from .local import ProcessRun, Steps, continued, run_here, stepped
 from .response import AsyncRunResponse, LoopThread, RunResponse, loop_thread
 from .team import ToolLike, run_team
 
-ON_BUS: Final = ("conversation", "if_busy", "record")
+ON_BUS: Final = ("conversation", "if_busy", "on_end", "record")
 SHORTEST_PAUSE: Final = 0.05  # seconds between two looks for a run that is to begin
 LONGEST_PAUSE: Final = 0.8  # seconds
 LOOKS_PART: Final = 50  # a pause is at least so many times as long as the look before it
@@ -204,6 +205,8 @@ class RunOptions(TypedDict, total=False):
         run_id: An id of your own: with the same one, again, the task is not carried out again, and its run is read; in one
             process until that one has ended and the program does not hold it any more.
         if_busy: What to do when the conversation has a run under way: "reject", "enqueue" or "interrupt".
+        on_end: On the bus: an agent or a topic that gets a `RunNotice` when the run has ended, and when it asks; see
+            `TeamClient.start`.
         record: Whether what models and tools answer is kept, on the bus, so that `response.export` makes a cassette of it.
     """
 
@@ -222,6 +225,7 @@ class RunOptions(TypedDict, total=False):
     conversation: str | None
     run_id: str | None
     if_busy: IfBusy
+    on_end: Hearer | None
     record: bool
 
 
@@ -375,8 +379,15 @@ async def begin_on_bus(
     run_id, task = options.get("run_id"), task_with(options.get("message"), options.get("context_variables"))
     if_busy = options.get("if_busy", "reject")
     budget = options.get("budget")
-    how = {"record": bool(options.get("record")), "step": step}
-    run_id = await client.start(task=task, if_busy=if_busy, run_id=run_id, budget=budget, **how)
+    run_id = await client.start(
+        task=task,
+        if_busy=if_busy,
+        run_id=run_id,
+        budget=budget,
+        record=bool(options.get("record")),
+        step=step,
+        on_end=options.get("on_end"),
+    )
     return BusRun(client, run_id, is_async=is_async, steps=step)
 
 

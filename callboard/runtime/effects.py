@@ -240,6 +240,10 @@ class Noting(Protocol):
         """Events that are written with a question, when it is asked first: all or nothing."""
         ...
 
+    async def waits(self, input_id: str, question: Question) -> None:
+        """A handler is about to end because a question has no answer yet; told in every attempt."""
+        ...
+
     async def ended(self, input_id: str) -> None:
         """A handler goes on with what came of a question; told in every attempt."""
         ...
@@ -310,6 +314,8 @@ class Questions:
                 inquiry,
                 self._note(inquiry.id, question),
             )
+            if asked.status is InputStatus.OPEN and (note := noting.get()) is not None:
+                await note.waits(inquiry.id, question)
         finally:
             self._being_asked -= 1
             self.look()

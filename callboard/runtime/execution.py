@@ -494,7 +494,7 @@ def usage_run(name: str) -> Iterator[None]:
 
 
 def in_run_path(path: str) -> ContextScope[tuple[str, Execution | None] | None]:
-    """The same for a path of runs inside each other, see effects.py."""
+    """The same for a path of runs inside each other, see effects.py; "": the code belongs to none."""
     return ContextScope(in_block, (path, current.get()))
 
 
@@ -517,7 +517,7 @@ def run_of(execution: Execution | None) -> str | None:
     """The path of the run to which what is sent here belongs, where this execution is under way; None: outside handlers."""
     given = in_block.get()
     if given is not None and given[1] is current.get():
-        return given[0]
+        return given[0] or None
     return None if execution is None else execution.envelope.run
 
 

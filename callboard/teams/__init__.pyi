@@ -31,6 +31,7 @@ from .group_chat import (
 from .listing import RunSummary as RunSummary, find_run as find_run, list_runs as list_runs
 from .loop import Choice as Choice, Floor as Floor, Member as Member, SpeakerSelection as SpeakerSelection
 from .magentic_one import MagenticOneGroupChat as MagenticOneGroupChat
+from .notices import RunNotice as RunNotice
 from .selector import SelectorGroupChat as SelectorGroupChat
 from .swarm import Swarm as Swarm
 

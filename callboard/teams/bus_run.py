@@ -37,6 +37,7 @@ from .errors import TeamNotRunError
 from .fork import mark_turn
 from .loop import Choice, TurnLoop, is_kept, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
+from .notices import tell_end
 from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
     Act,
@@ -262,6 +263,7 @@ class RunSteps:
                 inside=run.inside,
                 told=told,
                 record=run.record,
+                hearer=run.hearer,
             )
             to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
             with in_run_path(run.path):
@@ -277,10 +279,17 @@ class RunSteps:
         self._state.run = None
         self._state.speaking.clear()
         if run.parent is None:
-            self.stage.ended(run, end)
+            await self._over(run, end)
         else:
             await self._answer(run, end)
         await self._begin_queued()
+
+    async def _over(self, run: CurrentRun, end: RunEnded) -> None:
+        """Readers see the end, and who is to hear of it is told."""
+        self.stage.ended(run, end)
+        if run.hearer:
+            said = [entry.message for entry in self._state.thread[run.first :]]
+            await tell_end(self._manager, run, end, said[-1].to_text() if said else "")
 
     async def _answer(self, run: CurrentRun, end: RunEnded) -> None:
         """The larger team hears what became of its turn; one that was cancelled does not wait."""
@@ -307,7 +316,7 @@ class RunSteps:
         if problem:
             failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
             self.stage.task(run, order.task)
-            self.stage.ended(run, RunEnded(state="failed", error=failed))
+            await self._over(run, RunEnded(state="failed", error=failed))
         return problem
 
     def _run_of(self, order: StartRun) -> CurrentRun:
@@ -320,6 +329,7 @@ class RunSteps:
             budget=order.budget,
             record=order.record,
             is_stepping=order.step,
+            hearer=order.hearer,
         )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
@@ -397,8 +407,9 @@ class RunSteps:
         if found:
             self._state.queued = [order for order in queued if order.run_id != run_id]
             run = self._run_of(found[0])
+            run.first = len(self._state.thread)
             self.stage.task(run, found[0].task)
-            self.stage.ended(run, RunEnded(state="cancelled"))
+            await self._over(run, RunEnded(state="cancelled"))
         return bool(found)
 
     async def _call_off(self, run: CurrentRun) -> None:
@@ -629,6 +640,7 @@ class Consults:
             timeout=asked.timeout,
             default=asked.default_json,
             details=json.loads(asked.details_json or "{}"),
+            hearer=run.hearer,
         )
         asks = asking_address(self._manager.id)
         with in_run_path(run.path):
@@ -673,7 +685,9 @@ async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> No
     if ctx.sender is None:
         raise TeamNotRunError(agent.id.type, "was told to ask by nobody")
     runtime = cast("RedisAgentRuntime", agent.runtime)
-    shown = ShownQuestions(runtime, consult.run, (*consult.inside, 0), consult.source)
+    shown = ShownQuestions(
+        runtime, consult.run, (*consult.inside, 0), consult.source, agent.id, consult.hearer
+    )
     # What it is read as only the manager knows.
     answer_type: Any = Annotated[Any, WithJsonSchema(consult.answer_schema)]
     answer, status, input_id = "", InputStatus.ANSWERED, ""

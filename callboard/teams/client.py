@@ -42,6 +42,7 @@ from .fork import marks_in
 from .listing import stored_state
 from .loop import is_kept, takes_of
 from .member import open_questions
+from .notices import Hearer, name_of
 from .outcome import Absent, Cancelling, error_of, with_output
 from .protocol import (
     ANSWERS,
@@ -186,6 +187,7 @@ class TeamClient:
         budget: RunBudget | None = None,
         record: bool = False,
         step: bool = False,
+        on_end: Hearer | None = None,
     ) -> str:
         """Begin to carry out a task, and read nothing; `follow` and `entries` do. Other arguments are those of `run_stream`.
 
@@ -196,16 +198,19 @@ class TeamClient:
             budget: The most that the run may use.
             record: Keep what models and tools answer.
             step: Whether it waits before each turn, the first one included, until `step` is called.
+            on_end: Who gets a `RunNotice` when it has ended, in whatever way, and when it asks a person: an agent, such as
+                `self.id`, or a topic. Once each, whatever dies; that it has ended leaves with the commit that ends it.
 
         Returns:
             The id of the run.
 
         Raises:
             TeamBusyError, AgentSettingError, TeamDeclarationError: As `run_stream`.
+            SettingValueError: `on_end` is neither (a ValueError).
         """
         given = uuid.uuid4().hex if run_id is None else run_id
         order = self._order(given, task, if_busy, budget, record)
-        order = order.model_copy(update={"step": step})
+        order = order.model_copy(update={"step": step, "hearer": name_of(on_end)})
         await self._begin(order, run_id is not None, None)
         return order.run_id
 

@@ -386,7 +386,12 @@ class TeamManager(RoutedAgent[ManagerState]):
             await steps.abort(self.state.run, True)
         path = with_part(run_path() or message.run, f"/{message.turn}")
         run = CurrentRun(
-            run_id=ctx.message_id, stream=message.run, path=path, parent=parent, record=message.record
+            run_id=ctx.message_id,
+            stream=message.run,
+            path=path,
+            parent=parent,
+            record=message.record,
+            hearer=message.hearer,
         )
         await steps.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(steps)

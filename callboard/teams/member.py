@@ -30,6 +30,7 @@ from .budget import overspent_by
 from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .fork import begin_member_marks, mark_member, take_over
 from .loop import Participant, is_kept, reached, tape_for, write_takes
+from .notices import tell_question
 from .outcome import answer_id, failure_by, failure_of, turn_answered
 from .protocol import (
     Accepted,
@@ -51,6 +52,7 @@ from .protocol import (
 from .states import MemberMemory
 
 if TYPE_CHECKING:
+    from callboard.broker import AgentId
     from callboard.core.protocol import AgentRuntime
 
 
@@ -80,7 +82,7 @@ class MemberActor(RoutedAgent[MemberMemory]):
         turn = (*message.inside, message.turn)
         drafts = Drafts(runtime, message.run, turn, agent.name)
         # Questions that the agent asks people during the turn are shown to the readers of the run.
-        questions = ShownQuestions(runtime, message.run, turn, self._prototype.name)
+        questions = ShownQuestions(runtime, message.run, turn, self._prototype.name, self.id, message.hearer)
         unheard = message.unheard_after(state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
@@ -393,10 +395,22 @@ class ShownQuestions:
         stream: Name of the run's stream.
         turn: The member's turn, as a path.
         source: The member.
+        agent: Its address.
+        hearer: Who is told of the questions besides, see notices.py; "": nobody.
     """
 
-    def __init__(self, runtime: RedisAgentRuntime, stream: str, turn: tuple[int, ...], source: str) -> None:
+    def __init__(
+        self,
+        runtime: RedisAgentRuntime,
+        stream: str,
+        turn: tuple[int, ...],
+        source: str,
+        agent: AgentId,
+        hearer: str,
+    ) -> None:
         self.stream = stream
+        self._agent = agent
+        self._hearer = hearer
         self._runtime = runtime
         self._turn = turn
         self._source = source
@@ -418,6 +432,12 @@ class ShownQuestions:
             timeout=question.timeout,
         )
         return [self._shown(event)]
+
+    async def waits(self, input_id: str, question: Question) -> None:
+        """Tells who is to hear of it."""
+        if self._hearer:
+            run_id = self.stream.rpartition("@")[0]
+            await tell_question(self._runtime, self._agent, self._hearer, run_id, input_id, question)
 
     async def ended(self, input_id: str) -> None:
         """Shows what came of a question."""

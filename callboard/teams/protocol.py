@@ -301,6 +301,7 @@ class StartRun(_Order, Request[Accepted]):
         budget: The most that it may use; None: as the team was declared.
         record: Whether it can be made a cassette of.
         step: Whether it waits before each turn until it is told to go on.
+        hearer: Who is told that it has ended, or asks, see notices.py; "": nobody.
     """
 
     run_id: str
@@ -310,6 +311,7 @@ class StartRun(_Order, Request[Accepted]):
     budget: RunBudget | None = None
     record: bool = False
     step: bool = False
+    hearer: str = Field(default="", exclude_if=is_nothing)
 
 
 @message(name="callboard.team.Control")
@@ -431,6 +433,7 @@ class Speak(Carrying, _Order):
         told: By the number of a turn that was called off: how many of `messages`, from the first, came with it already. Who
             took that turn last has heard them.
         record: Whether answers of models and tools are noted.
+        hearer: Who is told what it asks people; "": nobody.
     """
 
     run: str
@@ -439,6 +442,7 @@ class Speak(Carrying, _Order):
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
     record: bool = False
+    hearer: str = Field(default="", exclude_if=is_nothing)
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """The messages that are new for a member whose last turn was this one."""
@@ -534,6 +538,7 @@ class Consult(BaseModel):
         name: Name of the question, by which the strategy finds the answer.
         text, answer_schema, choices, to, timeout, details: What is asked, see `callboard.Question`.
         default: JSON of what is taken when it expires; None: nothing is.
+        hearer: Who is told of it; "": nobody.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -550,6 +555,7 @@ class Consult(BaseModel):
     timeout: float | None = None
     default: str | None = None
     details: dict[str, Any] = Field(default_factory=dict)
+    hearer: str = Field(default="", exclude_if=is_nothing)
 
 
 @message(name="callboard.team.Consulted")
@@ -689,6 +695,7 @@ class CurrentRun(BaseModel):
         asking: Id of what it asks now; "": nothing.
         answers: What it was answered while it chooses, by the names of its questions.
         timer: Id of the message that comes when its time is over; "": there is none.
+        hearer: Who is told that it has ended, or asks; "": nobody.
     """
 
     run_id: str
@@ -709,6 +716,7 @@ class CurrentRun(BaseModel):
     asking: str = ""
     answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
+    hearer: str = Field(default="", exclude_if=is_nothing)
 
     @property
     def inside(self) -> tuple[int, ...]:

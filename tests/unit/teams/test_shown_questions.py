@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from callboard.broker import AgentId
 from callboard.core.cancellation import UNSET
 from callboard.core.people import Question
 from callboard.messages import InputRequestedEvent
@@ -21,7 +22,9 @@ def shown(details: dict[str, Any]) -> InputRequestedEvent:
         default=UNSET,
         details=details,
     )
-    (entry,) = ShownQuestions(cast("Any", None), "s", (1,), "desk").asked("q1", question)
+    (entry,) = ShownQuestions(cast("Any", None), "s", (1,), "desk", AgentId("team.desk", "c"), "").asked(
+        "q1", question
+    )
     assert entry.is_aside
     (event,) = entry.messages
     assert isinstance(event, InputRequestedEvent)

@@ -1,0 +1,136 @@
+"""Notices of runs: an agent, or a topic, hears that a run has ended or asks a person, without anything that reads the run.
+
+That a run has ended leaves with the commit that ends it, so it is told once, whatever dies. That it asks leaves with the
+question: whoever asks again in a later attempt sends the same message, which is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from callboard.broker import AgentId, TopicId
+from callboard.broker.codec import message
+from callboard.errors import SettingValueError
+from callboard.runtime.effects import RUN
+from callboard.runtime.execution import in_run_path
+
+from .protocol import conversation_of, stream_of
+
+if TYPE_CHECKING:
+    from callboard.core.agent import Messaging
+    from callboard.core.people import Question
+    from callboard.runtime.runtime import RedisAgentRuntime
+
+    from .protocol import CurrentRun, RunEnded
+
+Hearer: TypeAlias = AgentId | TopicId
+"""Who is told what becomes of a run."""
+
+MOST_TEXT: Final = 10_000  # characters of what was said last
+
+
+@message(name="callboard.team.RunNotice")
+class RunNotice(BaseModel):
+    """A run that was started with `on_end` has ended, or asks a person.
+
+    Attributes:
+        team: Agent type of its team.
+        conversation: Id of the conversation.
+        run_id: Id of the run.
+        state: How it ended; "input_required": it has not, it asks.
+        stop_reason: Why it was completed; None: it was not.
+        error_type: Class of the error of a run that failed; "": it did not.
+        problem: The text of that error.
+        text: What was said last, in 10,000 characters at most; of a run that asks: the question.
+        input_id: The question, for `runtime.inputs`; "": it does not ask.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    team: str
+    conversation: str
+    run_id: str
+    state: Literal["completed", "failed", "cancelled", "input_required"]
+    stop_reason: str | None = None
+    error_type: str = ""
+    problem: str = ""
+    text: str = ""
+    input_id: str = ""
+
+
+def name_of(hearer: Hearer | None) -> str:
+    """The hearer as it is written in orders; "": none.
+
+    Raises:
+        SettingValueError: It is something else (a ValueError).
+    """
+    if hearer is None:
+        return ""
+    if isinstance(hearer, AgentId | TopicId):
+        return f"{'agent' if isinstance(hearer, AgentId) else 'topic'} {hearer}"
+    raise SettingValueError(
+        "on_end", f"{hearer!r:.80}", "an AgentId or a TopicId, such as `self.id` in a handler"
+    )
+
+
+async def tell_end(manager: Messaging, run: CurrentRun, end: RunEnded, said: str) -> None:
+    """Tell who is to hear of it that a run has ended; it leaves with the commit.
+
+    Args:
+        manager: Leads the conversation.
+        run: The run.
+        end: Its last entry.
+        said: What was said last in it.
+    """
+    notice = RunNotice(
+        team=manager.id.type,
+        conversation=manager.id.key,
+        run_id=run.run_id,
+        state=end.state,
+        stop_reason=end.stop_reason,
+        error_type="" if end.error is None else end.error.error_type,
+        problem="" if end.error is None else end.error.text,
+        text=said[:MOST_TEXT],
+    )
+    # What is done because of it is not done in the run that is over; it may be in the one that has started it.
+    with in_run_path(run.path.rpartition(RUN)[0]):
+        await _send(manager, run.hearer, notice, f"{stream_of(manager.id, run.run_id)}:end")
+
+
+async def tell_question(
+    runtime: RedisAgentRuntime, agent: AgentId, hearer: str, run_id: str, input_id: str, question: Question
+) -> None:
+    """Tell who is to hear of it that a run asks a person. At once: the handler that asks is never committed.
+
+    Args:
+        runtime: That of the agent.
+        agent: The agent that asks, a member or the one that asks for the manager.
+        hearer: Who is to hear it, see `name_of`.
+        run_id: Id of the run.
+        input_id: Id of the question.
+        question: The question.
+    """
+    notice = RunNotice(
+        team=agent.type.partition(".")[0],
+        conversation=conversation_of(agent),
+        run_id=run_id,
+        state="input_required",
+        text=question.text[:MOST_TEXT],
+        input_id=input_id,
+    )
+    # In a context of its own it belongs to no handler, so it does not wait for a commit.
+    sending = _send(runtime, hearer, notice, f"{input_id}:asks")
+    await asyncio.get_running_loop().create_task(sending, context=Context())
+
+
+async def _send(by: Messaging | RedisAgentRuntime, hearer: str, notice: RunNotice, message_id: str) -> None:
+    kind, _, name = hearer.partition(" ")
+    sender: Any = by
+    if kind == "topic":
+        await sender.publish_message(notice, TopicId.from_str(name), message_id=message_id)
+    else:
+        await sender.tell(notice, AgentId.from_str(name), message_id=message_id)

@@ -1,0 +1,109 @@
+"""An agent that started a run hears what became of it, once, and polls nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from callboard import AgentId, TopicId
+from callboard.errors import SettingValueError
+from callboard.runs import a_run
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams import RunNotice, TeamClient
+from tests.helpers.eventually import eventually
+from tests.helpers.notice_desk import app, asking, failing, plain
+from tests.helpers.run_agents import chatterer
+from tests.helpers.runtimes import Note, Runtimes
+
+ME = AgentId("clerk", "ada")
+
+
+@pytest.fixture
+async def runtime(runtimes: Runtimes) -> RedisAgentRuntime:
+    made = runtimes.of(app)
+    made.start()
+    await made.ready()
+    return made
+
+
+async def heard(runtime: RedisAgentRuntime, count: int = 1, agent: AgentId = ME) -> list[RunNotice]:
+    """So many notices, and no more."""
+
+    async def notices() -> list[RunNotice]:
+        state = await runtime.agent_save_state(agent)
+        return [RunNotice.model_validate(one) for one in state.get("heard", [])]
+
+    async def enough() -> bool:
+        return len(await notices()) >= count
+
+    await eventually(enough)
+    await runtime.stop_when_idle()
+    runtime.start()
+    found = await notices()
+    assert len(found) == count
+    return found
+
+
+async def test_a_handler_that_began_a_run_hears_that_it_was_completed(runtime: RedisAgentRuntime) -> None:
+    await runtime.publish_message(Note(), TopicId("work", "ada"), message_id="n1")
+    (notice,) = await heard(runtime)
+    assert notice == RunNotice(
+        team="plain",
+        conversation="n1",
+        run_id="n1",
+        state="completed",
+        stop_reason="Maximum number of turns 2 reached.",
+        text="bob speaks",
+    )
+
+
+async def test_that_it_failed(runtime: RedisAgentRuntime) -> None:
+    await failing.on(runtime, "c").start(task="Go", run_id="r", on_end=ME)
+    (notice,) = await heard(runtime)
+    assert (notice.state, notice.error_type) == ("failed", "ValueError")
+    assert notice.problem.startswith("no such refund")
+
+
+async def test_that_it_was_cancelled_also_while_it_waited(runtime: RedisAgentRuntime) -> None:
+    client = asking.on(runtime, "c")
+    await client.start(task="Go", run_id="r1", on_end=ME)
+    (asks,) = await heard(runtime)
+    await client.start(task="Go", run_id="r2", if_busy="enqueue", on_end=ME)
+    await client.abort("r2")
+    await client.abort("r1")
+    notices = await heard(runtime, 3)
+    assert [(one.run_id, one.state) for one in notices] == [
+        ("r1", "input_required"),
+        ("r2", "cancelled"),
+        ("r1", "cancelled"),
+    ]
+    assert (asks.text, asks.team, asks.conversation) == ("May I?", "asking", "c")
+
+
+@pytest.mark.parametrize("name", ["asking", "outer"])
+async def test_that_it_asks_a_person_and_which_question_it_is(runtime: RedisAgentRuntime, name: str) -> None:
+    client = TeamClient(runtime, name, "c")
+    await client.start(task="Go", run_id="r", on_end=TopicId("ended", "ada"))
+    (asks,) = await heard(runtime, agent=AgentId("hall", "ada"))
+    assert (asks.state, asks.team, asks.conversation, asks.run_id) == ("input_required", name, "c", "r")
+    await runtime.inputs.answer(asks.input_id, "You may")
+    ended = (await heard(runtime, 2, AgentId("hall", "ada")))[1]
+    assert (ended.state, ended.team, ended.run_id) == ("completed", name, "r")
+
+
+async def test_the_same_of_run(runtime: RedisAgentRuntime) -> None:
+    response = await a_run(
+        *(chatterer("a"), chatterer("b")), message="Hi", max_turns=2, runtime=runtime, run_id="r", on_end=ME
+    )
+    await response.result()
+    (notice,) = await heard(runtime)
+    assert (notice.run_id, notice.state, notice.text) == ("r", "completed", "b speaks")
+
+
+async def test_something_else_hears_nothing(runtime: RedisAgentRuntime) -> None:
+    nobody: Any = "clerk/ada"
+    with pytest.raises(SettingValueError, match="AgentId or a TopicId"):
+        await plain.on(runtime, "c").start(task="Go", on_end=nobody)
+    with pytest.raises(ValueError, match="'on_end' is for runs on the bus"):
+        await a_run(chatterer("a"), message="Hi", on_end=ME)
