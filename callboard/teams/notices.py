@@ -1,7 +1,7 @@
 """Notices of runs: an agent, or a topic, hears that a run has ended or asks a person, without anything that reads the run.
 
-The notice of an end leaves with the commit that ends the run, so it is sent once, whatever dies. That of a question leaves with
-it; a later attempt that asks again sends the same message, which is dropped.
+The notice of an end leaves with the commit that ends the run, so it is sent once, whatever dies. That of a question leaves
+with it; a later attempt that asks again sends the same message, which is dropped.
 """
 
 from __future__ import annotations
