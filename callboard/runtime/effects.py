@@ -329,6 +329,8 @@ class Questions:
         if note is None:
             return None
         events = note.asked(input_id, question)
+        if not events:
+            return None
         return write_of(note.stream, events, self._registry, self._transport.settings)
 
     async def _note_end(self, input_id: str) -> None:

@@ -26,6 +26,8 @@ from callboard.errors import (
 from .effects import names_in
 
 AT_ONCE: Final = 200  # questions that are read at once
+AWAITED_RUN: Final = "callboard.run"
+"""The kind of a question that no person answers: a handler waits for the end of a run."""
 
 
 class Inputs:
@@ -47,9 +49,10 @@ class Inputs:
     async def list(
         self, run: str | None = None, agent: AgentId | str | None = None, *, key: str | None = None
     ) -> list[InputRequest]:
-        """The questions that are open, the oldest first. Of one whose record was changed by hand `get` says what is wrong.
+        """The questions that are open, the oldest first; that a handler waits for a run is none.
 
-        What is looked at are those of the run, or of the key: not all of the namespace.
+        Of one whose record was changed by hand `get` says what is wrong. What is looked at are those of the run, or of the
+        key: not all of the namespace.
 
         Args:
             run: Only those of this run and of the runs inside it: an id, also that of its stream.
@@ -73,6 +76,7 @@ class Inputs:
             one
             for one in found
             if one.status is InputStatus.OPEN
+            and one.details.get("kind") != AWAITED_RUN
             and (run is None or run in names_in(one.run_path or ""))
             and (of is None or str(one.agent) == of)
             and (key is None or one.agent.key == key)

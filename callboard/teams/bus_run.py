@@ -314,10 +314,16 @@ class RunSteps:
         run = self._run_of(order)
         problem = await self.begin(run, order.task)
         if problem:
-            failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
-            self.stage.task(run, order.task)
-            await self._over(run, RunEnded(state="failed", error=failed))
+            await self.refuse(order, problem)
         return problem
+
+    async def refuse(self, order: StartRun, problem: str) -> None:
+        """A client's run can't begin: that is its end."""
+        run = self._run_of(order)
+        run.first = len(self._state.thread)
+        failed = TurnFailed(turn=0, error_type="ValueError", text=problem, where=self._loop.plan.name)
+        self.stage.task(run, order.task)
+        await self._over(run, RunEnded(state="failed", error=failed))
 
     def _run_of(self, order: StartRun) -> CurrentRun:
         me, run_id = self._manager.id, order.run_id

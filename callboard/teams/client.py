@@ -10,7 +10,7 @@ from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from callboard.agents.base import Said, Task, TaskResult, result_of, task_messages
 from callboard.broker import AgentId
@@ -42,7 +42,7 @@ from .fork import marks_in
 from .listing import stored_state
 from .loop import is_kept, takes_of
 from .member import open_questions
-from .notices import Hearer, name_of
+from .notices import Hearer, RunStart, awaited_id, name_of, wait_for_end
 from .outcome import Absent, Cancelling, error_of, with_output
 from .protocol import (
     ANSWERS,
@@ -69,6 +69,7 @@ from .states import TurnMark
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from callboard.core.context import MessageContext
     from callboard.core.protocol import AgentRuntime
     from callboard.runtime.run_history import RunEntry, RunEvents
     from callboard.runtime.runtime import RedisAgentRuntime
@@ -213,6 +214,39 @@ class TeamClient:
         order = order.model_copy(update={"step": step, "hearer": name_of(on_end)})
         await self._begin(order, run_id is not None, None)
         return order.run_id
+
+    async def run_within(
+        self,
+        ctx: MessageContext,
+        *,
+        task: Task = None,
+        run_id: str | None = None,
+        if_busy: Literal["enqueue", "interrupt"] = "enqueue",
+        budget: RunBudget | None = None,
+        record: bool = False,
+        output_task_messages: bool = True,
+    ) -> TaskResult:
+        """Carry out a task for a handler, which waits for the end without a process, as `ctx.ask` waits for an answer.
+
+        Args:
+            ctx: The context of the handler.
+            task: What to do; None: go on.
+            run_id: An id of your own. None: one for this task in this handler; the same task again is the same run.
+            if_busy: What to do when the conversation has a run under way.
+            budget: The most that the run may use.
+            record: Keep what models and tools answer.
+            output_task_messages: Whether the task is in the result, too.
+
+        Raises:
+            TeamRunError: It has failed, or can't begin (a RuntimeError).
+            RunCancelledError: It was cancelled (a RuntimeError).
+            CannotAskError: There is no handler that could wait; see `MessageContext.ask`.
+        """
+        messages = task_messages(task)
+        given = awaited_id(ctx.message_id, self._address, messages) if run_id is None else run_id
+        order = self._order(given, messages or None, if_busy, budget, record)
+        await wait_for_end(ctx, RunStart(self.runtime, self._address, order))
+        return await result_of(self.follow(given, output_task_messages=output_task_messages), self.team)
 
     async def follow(
         self, run_id: str, *, output_task_messages: bool = True

@@ -25,6 +25,7 @@ from .errors import TeamForkError, TeamMemberError, TeamStateError
 from .fork import Forks, mark_turn
 from .loop import LedTeam, Participant, TurnLoop, reached
 from .member import MemberActor
+from .notices import QUESTION, RunNotice, Wake, wake
 from .outcome import failure_by, turn_answered, unborn_text
 from .protocol import (
     BECOME,
@@ -184,11 +185,12 @@ class TeamManager(RoutedAgent[ManagerState]):
             await self._forks.find_born()
         run_id, run = message.run_id, self.state.run
         if run_id in self.state.recent:
+            await self._wake_late(message)
             return Accepted(run_id=run_id, state="working")
         if message.budget is not None and message.budget.is_for_models:
             problem = not_limited(self._team.participants)
             if problem:
-                return Accepted(run_id=run_id, done=False, problem=problem)
+                return await self._refuse(message, problem)
         if run is not None and message.if_busy == "reject":
             return Accepted(run_id=run.run_id, state=run.state, done=False, problem=BUSY)
         self.state.recent = [*self.state.recent[-RECENT:], run_id]
@@ -203,6 +205,26 @@ class TeamManager(RoutedAgent[ManagerState]):
             problem = await steps.start(message)
         await self._keep(steps)
         return Accepted(run_id=run_id, state="working", done=not problem, problem=problem)
+
+    async def _refuse(self, order: StartRun, problem: str) -> Accepted:
+        """A handler that waits for the run is not answered otherwise."""
+        if order.hearer.startswith(QUESTION):
+            steps = await self._run_steps()
+            await steps.refuse(order, problem)
+            await self._keep(steps)
+        return Accepted(run_id=order.run_id, done=False, problem=problem)
+
+    async def _wake_late(self, order: StartRun) -> None:
+        """A handler that waits for a run which was begun without it goes on, and reads that run to its end."""
+        kind, _, input_id = order.hearer.partition(" ")
+        known = [one for one in (self.state.run, *self.state.queued) if one is not None]
+        if kind == QUESTION and not any(
+            (one.run_id, one.hearer) == (order.run_id, order.hearer) for one in known
+        ):
+            notice = RunNotice(
+                team=self.id.type, conversation=self.id.key, run_id=order.run_id, state="completed"
+            )
+            await self.tell(Wake(input_id=input_id, notice=notice), self.id)
 
     @message_handler
     async def on_control(self, message: ControlRun, ctx: MessageContext) -> Accepted:
@@ -361,6 +383,11 @@ class TeamManager(RoutedAgent[ManagerState]):
             steps = await self._run_steps()
             await steps.choose()
             await self._keep(steps)
+
+    @event
+    async def on_wake(self, message: Wake, ctx: MessageContext) -> None:
+        """A handler waits for a run whose end was committed a moment ago."""
+        await wake(self._bus, message)
 
     @event
     async def on_act(self, message: Act, ctx: MessageContext) -> None:

@@ -7,22 +7,29 @@ with it; a later attempt that asks again sends the same message, which is droppe
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from contextvars import Context
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from callboard.broker import AgentId, TopicId
 from callboard.broker.codec import message
-from callboard.errors import SettingValueError
-from callboard.runtime.effects import RUN
+from callboard.core.context import ContextScope
+from callboard.errors import InputError, SettingValueError
+from callboard.runtime.effects import RUN, noting
 from callboard.runtime.execution import in_run_path
+from callboard.runtime.inputs import AWAITED_RUN
 
-from .protocol import conversation_of, stream_of
+from .protocol import StartRun, conversation_of, stream_of
 
 if TYPE_CHECKING:
     from callboard.core.agent import Messaging
+    from callboard.core.context import MessageContext
     from callboard.core.people import Question
+    from callboard.messages.chat import BaseChatMessage
     from callboard.runtime.runtime import RedisAgentRuntime
 
     from .protocol import CurrentRun, RunEnded
@@ -31,6 +38,7 @@ Hearer: TypeAlias = AgentId | TopicId
 """Who is told what becomes of a run."""
 
 MOST_TEXT: Final = 10_000  # characters of what was said last
+QUESTION: Final = "question"  # the kind of a hearer that is a handler which waits
 
 
 @message(name="callboard.team.RunNotice")
@@ -60,6 +68,21 @@ class RunNotice(BaseModel):
     problem: str = ""
     text: str = ""
     input_id: str = ""
+
+
+@message(name="callboard.team.Wake")
+class Wake(BaseModel):
+    """A handler waits for a run that has ended: what a manager tells itself, so that it goes on when that is committed.
+
+    Attributes:
+        input_id: The question as which it waits.
+        notice: Its answer.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    input_id: str
+    notice: RunNotice
 
 
 def name_of(hearer: Hearer | None) -> str:
@@ -96,9 +119,14 @@ async def tell_end(manager: Messaging, run: CurrentRun, end: RunEnded, said: str
         problem="" if end.error is None else end.error.text,
         text=said[:MOST_TEXT],
     )
+    message_id = f"{stream_of(manager.id, run.run_id)}:end"
+    kind, _, name = run.hearer.partition(" ")
+    if kind == QUESTION:
+        await manager.tell(Wake(input_id=name, notice=notice), manager.id, message_id=message_id)
+        return
     # What is done because of it is not done in the run that is over; it may be in the one that has started it.
     with in_run_path(run.path.rpartition(RUN)[0]):
-        await _send(manager, run.hearer, notice, f"{stream_of(manager.id, run.run_id)}:end")
+        await _send(manager, run.hearer, notice, message_id)
 
 
 async def tell_question(
@@ -114,6 +142,8 @@ async def tell_question(
         input_id: Id of the question.
         question: The question.
     """
+    if hearer.startswith(f"{QUESTION} "):
+        return  # a handler that waits for the end
     notice = RunNotice(
         team=agent.type.partition(".")[0],
         conversation=conversation_of(agent),
@@ -134,3 +164,72 @@ async def _send(by: Messaging | RedisAgentRuntime, hearer: str, notice: RunNotic
         await sender.publish_message(notice, TopicId.from_str(name), message_id=message_id)
     else:
         await sender.tell(notice, AgentId.from_str(name), message_id=message_id)
+
+
+async def wake(runtime: RedisAgentRuntime, told: Wake) -> None:
+    """Let the handler go on that waits for a run; one that does not wait any more is left alone."""
+    with contextlib.suppress(InputError):
+        await runtime.inputs.answer(told.input_id, told.notice)
+
+
+def awaited_id(message_id: str, manager: AgentId, task: Sequence[BaseChatMessage]) -> str:
+    """Id of the run for which the handler of a message waits: the same in every attempt."""
+    # Without the messages' ids and times, which are new in every attempt.
+    said = [f"{type(one).__name__} {one.source}\0{one.to_text()}" for one in task]
+    parts = "\0".join([message_id, str(manager), *said])
+    return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+async def wait_for_end(ctx: MessageContext, start: RunStart) -> None:
+    """Start a run, and wait for its end without a process.
+
+    Args:
+        ctx: The context of the handler.
+        start: The run.
+    """
+    manager, run_id = start.manager, start.order.run_id
+    with ContextScope(noting, start):
+        await ctx.ask(
+            f"waits for the run {run_id} of {manager}",
+            name=f"run {stream_of(manager, run_id)}",
+            answer_type=RunNotice,
+            details={
+                "kind": AWAITED_RUN,
+                "team": manager.type,
+                "conversation": manager.key,
+                "run_id": run_id,
+            },
+        )
+
+
+class RunStart:
+    """Starts a run once the question is kept by which a handler waits for its end: it may end at once.
+
+    Args:
+        runtime: That of the agent.
+        manager: Address of the manager.
+        order: The run.
+    """
+
+    stream = ""
+
+    def __init__(self, runtime: RedisAgentRuntime, manager: AgentId, order: StartRun) -> None:
+        self._runtime = runtime
+        self.manager = manager
+        self.order = order
+
+    def asked(self, input_id: str, question: Question) -> list[Any]:
+        """Readers of another run see nothing of it."""
+        return []
+
+    async def waits(self, input_id: str, question: Question) -> None:
+        """Start it; in a later attempt it is the same message, which is dropped."""
+        await asyncio.get_running_loop().create_task(self._start(input_id), context=Context())
+
+    async def _start(self, input_id: str) -> None:
+        order = self.order.model_copy(update={"hearer": f"{QUESTION} {input_id}"})
+        with in_run_path(order.path):
+            await self._runtime.tell(order, self.manager, message_id=f"start:{self.manager}:{order.run_id}")
+
+    async def ended(self, input_id: str) -> None:
+        """The handler goes on."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from callboard import AgentId, TopicId
-from callboard.errors import SettingValueError
+from callboard import AgentId, CancellationToken, MessageContext, TopicId
+from callboard.broker.redis.operations.inspect import overview
+from callboard.errors import CannotAskError, SettingValueError
 from callboard.runs import a_run
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import RunNotice, TeamClient
 from tests.helpers.eventually import eventually
-from tests.helpers.notice_desk import app, asking, failing, plain
+from tests.helpers.notice_desk import Job, app, asking, failing, plain
 from tests.helpers.run_agents import chatterer
 from tests.helpers.runtimes import Note, Runtimes
 
@@ -107,3 +108,85 @@ async def test_something_else_hears_nothing(runtime: RedisAgentRuntime) -> None:
         await plain.on(runtime, "c").start(task="Go", on_end=nobody)
     with pytest.raises(ValueError, match="'on_end' is for runs on the bus"):
         await a_run(chatterer("a"), message="Hi", on_end=ME)
+
+
+TABLE = AgentId("waiter", "ada")
+
+
+async def said(runtime: RedisAgentRuntime) -> list[str]:
+    """How the runs ended that the waiter has waited for."""
+    texts: list[str] = (await runtime.agent_save_state(TABLE)).get("said", [])
+    return texts
+
+
+async def ended_for(runtime: RedisAgentRuntime, *teams: str, tokens: int | None = None) -> str:
+    """What a handler says that waits for these teams."""
+    job = Job(teams=list(teams), tokens=tokens)
+    await runtime.publish_message(job, TopicId("tables", "ada"), message_id="j")
+
+    async def has_said() -> list[str]:
+        return await said(runtime)
+
+    await eventually(has_said)
+    return (await said(runtime))[0]
+
+
+async def test_a_handler_waits_for_a_run_without_a_process(runtime: RedisAgentRuntime) -> None:
+    assert await ended_for(runtime, "plain") == "1 bob speaks"
+
+
+async def test_a_handler_waits_for_two_runs_at_once(runtime: RedisAgentRuntime) -> None:
+    assert await ended_for(runtime, "plain", "second") == "1 bob speaks cyd speaks"
+
+
+async def test_a_run_that_failed_is_an_error_of_the_handler_that_waits(runtime: RedisAgentRuntime) -> None:
+    assert await ended_for(runtime, "failing") == "TeamRunError"
+
+
+async def test_while_the_run_asks_a_person_the_handler_holds_nothing(runtime: RedisAgentRuntime) -> None:
+    await runtime.publish_message(Job(teams=["asking"]), TopicId("tables", "ada"), message_id="j")
+
+    async def both_wait() -> bool:
+        totals = (await overview(runtime.transport)).totals
+        return (totals.suspended, totals.running, totals.waiting) == (2, 0, 0)
+
+    await eventually(both_wait)
+    (question,) = await runtime.inputs.list()  # that of the person
+    assert question.question == "May I?"
+    await runtime.inputs.answer(question.id, "You may")
+
+    async def has_said() -> bool:
+        return await said(runtime) == ["1 ann speaks"]
+
+    await eventually(has_said)
+    await runtime.stop_when_idle()
+    assert (await overview(runtime.transport)).totals.suspended == 0
+
+
+async def test_a_run_that_is_cancelled_is_another_error(runtime: RedisAgentRuntime) -> None:
+    await runtime.publish_message(Job(teams=["asking"]), TopicId("tables", "ada"), message_id="j")
+
+    async def asks() -> bool:
+        return len(await runtime.inputs.list()) == 1
+
+    await eventually(asks)
+    await asking.on(runtime, "j-asking").abort()
+
+    async def has_said() -> bool:
+        return await said(runtime) == ["RunCancelledError"]
+
+    await eventually(has_said)
+
+
+async def test_a_run_that_can_not_begin_does_not_leave_its_handler_waiting(
+    runtime: RedisAgentRuntime,
+) -> None:
+    assert await ended_for(runtime, "limited", tokens=9) == "TeamRunError"
+
+
+async def test_who_waits_outside_of_a_handler_is_told_so(runtime: RedisAgentRuntime) -> None:
+    context = MessageContext(
+        sender=None, topic_id=None, is_rpc=False, cancellation_token=CancellationToken(), message_id="m"
+    )
+    with pytest.raises(CannotAskError):
+        await plain.on(runtime, "c").run_within(context, task="Go")

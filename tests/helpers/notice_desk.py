@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pydantic import BaseModel
@@ -9,10 +10,26 @@ from pydantic import BaseModel
 from callboard import App, MessageContext, RoutedAgent, event
 from callboard.agents import BaseChatAgent, Response
 from callboard.messages import BaseChatMessage, TextMessage
+from callboard.models import ChatCompletionClient, ReplayChatCompletionClient
 from callboard.runs import ask_user
-from callboard.teams import BaseGroupChat, RoundRobinGroupChat, RunNotice
+from callboard.teams import (
+    BaseGroupChat,
+    RoundRobinGroupChat,
+    RunBudget,
+    RunCancelledError,
+    RunNotice,
+    TeamClient,
+    TeamRunError,
+)
 
 from .runtimes import Note
+
+
+class Job(BaseModel):
+    """Teams to wait for."""
+
+    teams: list[str]
+    tokens: int | None = None
 
 
 class Member(BaseChatAgent):
@@ -35,6 +52,13 @@ class Member(BaseChatAgent):
         """It remembers nothing."""
 
 
+class Direct(Member):
+    """Asks a model by itself, so that no budget can hold."""
+
+    def unrecorded_clients(self) -> list[ChatCompletionClient]:
+        return [ReplayChatCompletionClient([])]
+
+
 def team(name: str, *members: str) -> BaseGroupChat:
     """Members in turn, each once."""
     return RoundRobinGroupChat([Member(one) for one in members], name=name, max_turns=len(members))
@@ -44,6 +68,8 @@ app = App("notices")
 plain = app.team(team("plain", "ann", "bob"))
 failing = app.team(team("failing", "fails"))
 asking = app.team(team("asking", "asks", "ann"))
+app.team(RoundRobinGroupChat([Direct("dan")], name="limited", max_turns=1))
+app.team(team("second", "cyd"))
 outer = app.team(RoundRobinGroupChat([team("inner", "ann", "asks")], name="outer", max_turns=1))
 
 
@@ -66,6 +92,33 @@ class Clerk(RoutedAgent):
     async def on_notice(self, message: RunNotice, ctx: MessageContext) -> None:
         assert ctx.run_id is None
         self.state.heard = [*self.state.heard, message]
+
+
+@app.agent("waiter", topics=["tables"])
+class Waiter(RoutedAgent):
+    """Waits for a run for each message, or for two at once; the text says which."""
+
+    class State(BaseModel):
+        """How they ended."""
+
+        said: list[str] = []
+        attempts: int = 0
+
+    state: State
+
+    @event
+    async def on_job(self, message: Job, ctx: MessageContext) -> None:
+        clients = [TeamClient(self.runtime, name, f"{ctx.message_id}-{name}") for name in message.teams]
+        budget = None if message.tokens is None else RunBudget(tokens=message.tokens)
+        try:
+            results = await asyncio.gather(
+                *(client.run_within(ctx, task="Go", budget=budget) for client in clients)
+            )
+        except (TeamRunError, RunCancelledError) as error:
+            self.state.said = [*self.state.said, type(error).__name__]
+            return
+        last = [result.messages[-1].to_model_text() for result in results]  # type: ignore[union-attr]
+        self.state.said = [*self.state.said, f"{ctx.attempt} {' '.join(last)}"]
 
 
 @app.agent("hall", topics=["ended"])
