@@ -18,7 +18,7 @@ from callboard.teams.outcome import error_of
 from callboard.teams.protocol import RunEnded, RunHeld, Shown, stream_of
 from callboard.testing.cassette import Cassette
 
-from .events import CompletedEvent, ErrorEvent, Event
+from .events import CompletedEvent, ErrorEvent, Event, InterruptedEvent
 from .projection import Projection
 from .response import RunSource, RunState, without_team
 
@@ -27,6 +27,31 @@ _STATES: Final[dict[str, RunState]] = {"paused": "paused", "input_required": "in
 
 ROOM: Final = 1_000_000
 """Numbers for the events of one entry of the stream: event `n * ROOM + i` comes from entry `n`."""
+
+
+LOOKED_BACK: Final = 20_000
+"""Entries before the place of a reader in which the turns under way have begun: half a second's reading, at most."""
+
+
+class _Attempts:
+    """The attempts at turns of which something was shown that does not count yet."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[int, ...], tuple[str, int]] = {}  # by turn: the attempt, and its first entry
+
+    def take(self, entry: RunEntry, shown: Shown) -> int:
+        """Note an entry; return the number of the first entry that is void by it, 0: none."""
+        if shown.is_aside or shown.is_task:
+            return 0
+        attempt, first = self._begun.get(shown.turn, (shown.attempt, 0))
+        # guard: a reader who goes on from a number hears that what it has is void
+        void = first if attempt != shown.attempt else 0
+        if entry.tag and (void or not first):
+            self._begun[shown.turn] = shown.attempt, entry.number
+        elif not entry.tag and not shown.goes_on:
+            inside = len(shown.turn)
+            self._begun = {turn: one for turn, one in self._begun.items() if turn[:inside] != shown.turn}
+        return void
 
 
 class BusRun(RunSource):
@@ -59,11 +84,12 @@ class BusRun(RunSource):
         # The entry of which some events are known may have more of them: it is read again.
         place = max(after // ROOM - 1, 0)
         asides = None if place else set[str]()
+        attempts = await self._attempts_before(place) if drafts else None
         async with aclosing(self.team.portions(self._id, after=place)) as portions:
             async for portion in portions:
                 if asides is None and any(map(_is_aside, portion)):
                     asides = await self._asides_before(place)
-                events, is_over = self._events(portion, drafts, asides)
+                events, is_over = self._events(portion, attempts, asides)
                 yield _behind(after, events)
                 if is_over:
                     return
@@ -72,13 +98,14 @@ class BusRun(RunSource):
                     await self._step(turn=portion[-1].event.turn)
 
     def _events(
-        self, portion: Sequence[RunEntry], drafts: bool, asides: set[str] | None
+        self, portion: Sequence[RunEntry], attempts: _Attempts | None, asides: set[str] | None
     ) -> tuple[list[Event], bool]:
         """The events of some entries, and whether the last one is the end of the run."""
         events: list[Event] = []
         for entry in portion:
             if isinstance(entry.event, Shown):
-                events += self._shown(entry, entry.event, drafts, asides)
+                events += self._interrupted(entry, entry.event, attempts)
+                events += self._shown(entry, entry.event, attempts is not None, asides)
             elif isinstance(entry.event, RunEnded):
                 return [*events, self._last(entry, entry.event)], True
         return events, False
@@ -87,6 +114,26 @@ class BusRun(RunSource):
         with suppress(TeamNotRunError):  # it has ended meanwhile
             return await self.team.step(run_id=self._id, **order)
         return False
+
+    def _interrupted(self, entry: RunEntry, shown: Shown, attempts: _Attempts | None) -> list[Event]:
+        """That what was shown of a turn is void, before the first event of another attempt at it."""
+        since = 0 if attempts is None else attempts.take(entry, shown)
+        if not since:
+            return []
+        # The number before those of the entry: these are the same for who wants no drafts.
+        number, fields = entry.number * ROOM, {"source": shown.source, "since": since * ROOM}
+        return [self._projection.make(InterruptedEvent, number, entry.at, fields, is_draft=True)]
+
+    async def _attempts_before(self, place: int) -> _Attempts:
+        """The attempts that a reader knows who has read up to an entry."""
+        attempts = _Attempts()
+        if place:
+            async for entry in self._kept(max(0, place - LOOKED_BACK)):
+                if entry.number > place:
+                    break
+                if isinstance(entry.event, Shown):
+                    attempts.take(entry, entry.event)
+        return attempts
 
     async def _asides_before(self, place: int) -> set[str]:
         """Ids of what was written beside the turns up to an entry: each of them counts once, though it may come again.
@@ -167,10 +214,10 @@ class BusRun(RunSource):
                 said += filter(is_kept, entry.event.messages)
         return said
 
-    async def _kept(self) -> AsyncGenerator[RunEntry, None]:
+    async def _kept(self, after: int = 0) -> AsyncGenerator[RunEntry, None]:
         """The entries that its stream has now."""
         stream = stream_of(self._address, self._id)
-        async with self.team.runtime.read_run(stream, live=False) as entries:
+        async with self.team.runtime.read_run(stream, after=after, live=False) as entries:
             async for entry in entries:
                 yield entry
 

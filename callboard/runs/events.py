@@ -24,6 +24,7 @@ EventType: TypeAlias = Literal[
     "tool_call",
     "tool_result",
     "stream",
+    "interrupted",
     "speaker_selected",
     "handoff",
     "usage",
@@ -397,6 +398,24 @@ class StreamEvent(FurtherEvent, frozen=True):
         return self.content
 
 
+class InterruptedEvent(FurtherEvent, frozen=True):
+    """The process is gone in which `source` was speaking: what it showed since is void, and it begins again.
+
+    Only readers who ask for drafts get it, and only where there were some.
+
+    Attributes:
+        since: Number of the first event that is void: every draft of this source from there on, up to this event.
+    """
+
+    type: Literal["interrupted"] = "interrupted"
+    since: int
+
+    @property
+    def text(self) -> str:
+        """A sentence for people."""
+        return f"{self.source} was interrupted, and begins again"
+
+
 class SpeakerSelectedEvent(FurtherEvent, frozen=True):
     """An agent is to speak.
 
@@ -499,6 +518,7 @@ AnyEvent: TypeAlias = Annotated[
     | ToolCallEvent
     | ToolResultEvent
     | StreamEvent
+    | InterruptedEvent
     | SpeakerSelectedEvent
     | HandoffEvent
     | UsageEvent
@@ -577,6 +597,11 @@ def is_tool_result(event: Event) -> TypeGuard[ToolResultEvent]:
 def is_stream(event: Event) -> TypeGuard[StreamEvent]:
     """Whether it is a piece of a text."""
     return event.type == "stream"
+
+
+def is_interrupted(event: Event) -> TypeGuard[InterruptedEvent]:
+    """Whether drafts are void."""
+    return event.type == "interrupted"
 
 
 def is_speaker_selected(event: Event) -> TypeGuard[SpeakerSelectedEvent]:

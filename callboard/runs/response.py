@@ -228,7 +228,9 @@ class AsyncRunResponse:
             number: Of the last event that is known; 0: from the start.
             drafts: Whether events are wanted that show what is under way, on the bus: pieces of texts, and calls of tools
                 before their turn is committed. They are marked (`is_draft`), come to those only who read live, and again
-                without the mark when they count. In this process every event counts at once.
+                without the mark when they count. Where the process dies in which an agent was speaking, an
+                InterruptedEvent says which of them are void, also to who read those before, and goes on here. In this
+                process every event counts at once.
         """
         return self._read(number, drafts)
 

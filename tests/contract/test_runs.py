@@ -27,9 +27,11 @@ from callboard.runs import (
     ask_user,
     attach,
     context_variables,
+    is_agent_message,
     is_async_input_request,
     is_error,
     is_input_response,
+    is_interrupted,
     is_stream,
     load_event,
 )
@@ -143,6 +145,72 @@ async def test_pieces_of_a_text_are_drafts(runtime: RedisAgentRuntime) -> None:
     assert [event for event in live if not event.is_draft] == settled
     assert [event.text for event in live if event.is_draft] == ["The sea"]
     assert "stream" not in {event.type for event in settled}
+
+
+class Stumbling(Writer):
+    """Its first two attempts end in the middle of a sentence."""
+
+    attempts = 0
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Any, None]:
+        Stumbling.attempts += 1
+        for piece in ("The ", "sea ", f"{Stumbling.attempts}"):
+            yield ModelClientStreamingChunkEvent(content=piece, source=self.name)
+        await self._is_read()
+        if Stumbling.attempts < 3:
+            raise OSError("the process is gone")
+        yield Response(chat_message=TextMessage(content="The sea 3", source=self.name))
+
+
+def drawn(events: Sequence[Event]) -> list[str]:
+    """What a window shows: pieces one behind the other, and messages in their place."""
+    whole: list[str] = []
+    pieces: list[tuple[int, str]] = []
+    for event in events:
+        if is_interrupted(event):
+            pieces = [one for one in pieces if one[0] < event.since]
+        elif is_stream(event) and event.is_draft:
+            pieces.append((event.number, event.text))
+        elif is_agent_message(event) and not event.is_draft:
+            whole.append(event.text)
+            pieces = []
+    return [*whole, "".join(piece for _, piece in pieces)]
+
+
+async def test_a_window_is_right_from_whichever_number_it_goes_on(runtime: RedisAgentRuntime) -> None:
+    Stumbling.attempts = 0
+    seen = asyncio.Event()
+
+    async def is_read() -> object:
+        await seen.wait()
+        seen.clear()
+        return None
+
+    response = await a_run(Stumbling(is_read), message="A line", runtime=runtime, max_turns=1)
+    live: list[Event] = []
+    behind: list[list[str]] = []
+    async for event in response.events_from(0, drafts=True):
+        live.append(event)
+        if event.text in ("1", "2", "3"):
+            again = response.events_from(live[1].number, drafts=True)
+            known = [*live[:2], *[await anext(again) for _ in live[2:]]]
+            await again.aclose()
+            behind.append([drawn(known)[-1], drawn(live)[-1]])
+            seen.set()
+    assert behind == [["The sea 1"] * 2, ["The sea 2"] * 2, ["The sea 3"] * 2]
+    assert drawn(live) == ["user: A line", "writer: The sea 3", ""]
+    numbers = [event.number for event in live]
+    assert numbers == sorted(set(numbers))
+    assert [event for event in live if not event.is_draft] == await events_of(response)
+    for place in range(len(live)):
+        rest = [event async for event in response.events_from(numbers[place], drafts=True)]
+        assert drawn([*live[: place + 1], *rest]) == drawn(live), place
+    assert sum(is_interrupted(event) for event in live) == 2
+    first = next(event for event in live if is_interrupted(event))
+    assert load_event(first.model_dump_json()) == first
+    assert first.text == "writer was interrupted, and begins again"
 
 
 async def test_a_run_goes_on_with_an_earlier_one_and_its_variables(runtime: RedisAgentRuntime) -> None:
