@@ -106,6 +106,7 @@ def test_each_event_finds_its_method_and_new_types_are_system_events_to_an_old_p
         ("system", "done"),
         ("system", "ada called pay"),
         ("tool_result", "paid"),
+        ("system", "ada was interrupted, and begins again"),
         ("system", "Next: ada"),
         ("system", "ada handed over to bob"),
         ("system", "ada used 1 + 2 tokens"),
