@@ -21,6 +21,7 @@ from callboard.memory.llm_messages import (
 )
 from callboard.messages.chat import BaseChatMessage, HandoffMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.types import CreateResult
 from callboard.runtime.steps import NumberedStep
 
 CUT_OFF: Final = (
@@ -67,10 +68,13 @@ class Draft:
         self._added += 1
         await self._context.add_message(message)
 
-    async def add_calls(self, calls: Sequence[FunctionCall], thought: str | None) -> None:
-        """Add calls of the model, which wait for results."""
+    async def add_calls(self, calls: Sequence[FunctionCall], answer: CreateResult) -> None:
+        """Add calls of the model, which wait for results, with what came along in its answer."""
         self._open = list(calls)
-        await self.add_message(AssistantMessage(content=list(calls), source=self._name, thought=thought))
+        asked = AssistantMessage(
+            content=list(calls), source=self._name, thought=answer.thought, vendor=answer.vendor
+        )
+        await self.add_message(asked)
 
     def act(self, known: Mapping[int, FunctionExecutionResult]) -> None:
         """Tools are about to be called.

@@ -143,7 +143,7 @@ class AssistantTurn:
         if answer.thought:
             yield self._noted(self._thought(answer.thought))
         await self._check(answer.content)
-        await self._draft.add_calls(self._calls, answer.thought)
+        await self._draft.add_calls(self._calls, answer)
         self._next = self._act
 
     async def _act(self) -> Happening:
@@ -202,7 +202,8 @@ class AssistantTurn:
         if answer.thought:
             yield self._noted(self._thought(answer.thought))
         content = answer.content if passed is message else passed.to_model_text()
-        await self._draft.add_message(AssistantMessage(content=content, source=name, thought=answer.thought))
+        told = AssistantMessage(content=content, source=name, thought=answer.thought, vendor=answer.vendor)
+        await self._draft.add_message(told)
         yield self._response(passed)
 
     async def _summarise(self) -> Happening:

@@ -153,6 +153,7 @@ KEPT: Final = (
     "content",
     "function_call",
     "tool_calls",
+    "vendor",  # what the maker of a model wants back with calls, see model.py
     "tool_responses",
     "tool_call_id",
     "name",

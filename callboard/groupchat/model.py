@@ -218,6 +218,7 @@ class TransformMessages:
 
 SYSTEM: Final = ("system", "developer")
 RESULTS: Final = ("tool", "function")
+VENDOR: Final = "vendor"  # of a message with calls: what the model's maker wants back with it
 
 
 def to_model(messages: Sequence[Message], name: str) -> list[LLMMessage]:
@@ -273,7 +274,10 @@ def _to_model(message: Message, name: str) -> LLMMessage:
         return FunctionExecutionResultMessage(content=_results(message))
     if calls:
         return AssistantMessage(
-            content=calls, thought=text_of(content) or None, source=message.get("name", name)
+            content=calls,
+            thought=text_of(content) or None,
+            source=message.get("name", name),
+            vendor=message.get(VENDOR),
         )
     if role in SYSTEM:
         return SystemMessage(content=text_of(content))
@@ -328,7 +332,10 @@ def from_model(result: CreateResult) -> Message:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in result.content
     ]
-    return {"content": result.thought or "", "role": "assistant", "tool_calls": calls}
+    made: Message = {"content": result.thought or "", "role": "assistant", "tool_calls": calls}
+    if result.vendor is not None:
+        made[VENDOR] = result.vendor.model_dump()
+    return made
 
 
 NOTHING = RequestUsage(0, 0)

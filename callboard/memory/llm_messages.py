@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from .errors import ImageError
 
@@ -253,6 +253,29 @@ class UserMessage(_FrozenMessage):
     type: Literal["UserMessage"] = "UserMessage"
 
 
+class Vendor(BaseModel):
+    """What a maker put beside an answer, such as signatures of thoughts, and wants back in the next request of a tool loop.
+
+    It is opaque: kept, recorded and sent back as it is, to the same model at the same address only.
+
+    Attributes:
+        maker: address and model that it came from.
+        message: fields of the message in the maker's API, in place of ours or beside them.
+        calls: further fields of its calls, by their ids.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    maker: str
+    message: dict[str, JsonValue] = Field(default_factory=dict)
+    calls: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+
+
+def is_none(value: object) -> bool:
+    """Whether a field has no value, and is left out of what is written."""
+    return value is None
+
+
 class AssistantMessage(_FrozenMessage):
     """An answer of the model.
 
@@ -260,11 +283,13 @@ class AssistantMessage(_FrozenMessage):
         content: a text, or the calls it asks for.
         thought: its reasoning, or the text that came along with calls; None: there was none.
         source: name of the agent that the model answered for.
+        vendor: what its maker wants back with it; None: nothing.
     """
 
     content: str | list[FunctionCall]
     thought: str | None = None
     source: str
+    vendor: Vendor | None = Field(default=None, exclude_if=is_none)
     type: Literal["AssistantMessage"] = "AssistantMessage"
 
 

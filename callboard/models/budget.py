@@ -299,7 +299,9 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         """The usage of an answer; by the client's own count where the server has counted nothing."""
         if result.cached or result.usage.total_tokens:
             return result.usage
-        said = AssistantMessage(content=result.content, thought=result.thought, source="assistant")
+        said = AssistantMessage(
+            content=result.content, thought=result.thought, source="assistant", vendor=result.vendor
+        )
         return RequestUsage(self._tokens_of(request), self.client.count_tokens([said]))
 
     def _tokens_of(self, request: ModelRequest) -> int:

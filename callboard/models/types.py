@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, fields
 from itertools import groupby
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.broker.codec import message
 from callboard.foundation.texts import read_json
@@ -22,6 +22,8 @@ from callboard.memory.llm_messages import (
     LLMMessage as LLMMessage,
     SystemMessage as SystemMessage,
     UserMessage as UserMessage,
+    Vendor as Vendor,
+    is_none,
 )
 
 FinishReasons: TypeAlias = Literal["stop", "length", "function_calls", "content_filter", "unknown"]
@@ -96,6 +98,7 @@ class CreateResult(BaseModel):
         cached: whether it comes from a cache, so that nothing was paid for it.
         logprobs: of the tokens of the answer, when they were asked for.
         thought: its reasoning, or the text that came along with calls.
+        vendor: what the maker wants back with it in the next request, see `AssistantMessage`; None: nothing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,6 +109,7 @@ class CreateResult(BaseModel):
     cached: bool
     logprobs: list[ChatCompletionTokenLogprob] | None = None
     thought: str | None = None
+    vendor: Vendor | None = Field(default=None, exclude_if=is_none)
 
 
 _OPENAI: Final = ("gpt-5", "gpt-41", "gpt-45", "gpt-4o", "o1", "o3", "o4", "gpt-4", "gpt-35")

@@ -14,6 +14,7 @@ from callboard.agents.base import Said
 from callboard.errors import DeclarationError
 from callboard.groupchat.context_variables import VARIABLES, ContextVariables, current_variables, standing
 from callboard.groupchat.messages import ConversationMessage, as_message
+from callboard.groupchat.model import VENDOR
 from callboard.messages.chat import (
     BaseAgentEvent,
     BaseChatMessage,
@@ -152,7 +153,7 @@ def _built(kind: type[Event], fields: dict[str, Any]) -> Event:
 
 def message_of(said: BaseChatMessage) -> Message:
     """A message as plain data, with the RFC's names beside those of group chats."""
-    data = as_message(said)
+    data = {name: value for name, value in as_message(said).items() if name != VENDOR}
     message = {"text": said.to_text(), "sender": said.source, "id": said.id, **data}
     if isinstance(said, StructuredMessage):
         message["data"] = said.content.model_dump(mode="json")

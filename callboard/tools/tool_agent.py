@@ -166,7 +166,10 @@ async def tool_agent_caller_loop(
     while True:
         asked = [*input_messages, *new]
         answer = await model_client.create(asked, tools=tool_schema, cancellation_token=cancellation_token)
-        new.append(AssistantMessage(content=answer.content, source=caller_source, thought=answer.thought))
+        said = AssistantMessage(
+            content=answer.content, source=caller_source, thought=answer.thought, vendor=answer.vendor
+        )
+        new.append(said)
         if isinstance(answer.content, str) or not answer.content:
             return new
         results = await _results(caller, tool_agent_id, answer, cancellation_token)

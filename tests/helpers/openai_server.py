@@ -58,6 +58,7 @@ class Call:
     name: str
     arguments: str = "{}"
     id: str = "call_1"
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class Answer:
         reasoning: what `reasoning_field` holds.
         finish: the reason to stop; by default the one that fits.
         logprobs: one entry per token, as the API has them.
+        beside: further fields of the message.
     """
 
     content: str | None = None
@@ -90,6 +92,7 @@ class Answer:
     finish: str | None = None
     usage: Usage | None = field(default_factory=Usage)
     logprobs: Sequence[Mapping[str, Any]] | None = None
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
     async def __call__(self, asked: Asked, server: OpenAIServer) -> Response:
         if not asked.body.get("stream"):
@@ -104,7 +107,7 @@ class Answer:
         return self.finish or ("tool_calls" if self.calls else "stop")
 
     def _whole(self, model: str) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        message: dict[str, Any] = {"role": "assistant", "content": self.content, **self.beside}
         if self.refusal is not None:
             message["refusal"] = self.refusal
         if self.reasoning is not None:
@@ -115,6 +118,7 @@ class Answer:
                     "id": call.id,
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments},
+                    **call.beside,
                 }
                 for call in self.calls
             ]
@@ -126,11 +130,14 @@ class Answer:
 
     def _deltas(self) -> list[dict[str, Any]]:
         choices: list[dict[str, Any]] = [{"delta": {"role": "assistant", "content": ""}}]
+        for name, value in self.beside.items():
+            split = value if isinstance(value, list) else [value]
+            choices += [{"delta": {name: [one] if isinstance(value, list) else one}} for one in split]
         choices += [{"delta": {self.reasoning_field: text}} for text in pieces(self.reasoning)]
         choices += [{"delta": {"content": text}} for text in pieces(self.content)]
         choices += [{"delta": {"refusal": text}} for text in pieces(self.refusal)]
         for index, call in enumerate(self.calls):
-            start = {"index": index, "id": call.id, "type": "function"}
+            start = {"index": index, "id": call.id, "type": "function", **call.beside}
             choices.append(
                 {"delta": {"tool_calls": [{**start, "function": {"name": call.name, "arguments": ""}}]}}
             )

@@ -1,7 +1,8 @@
 """The answer of a server, from the wire: whole, or put together from the chunks of a stream.
 
 Servers differ: they leave fields out, send null where the API has a list, and objects where it has text. The fields
-required here are those that no answer can do without; all other fields are ignored. Source: OpenAI's chat completions
+required here are those that no answer can do without. Of all other fields those of `BESIDE` are kept, and whatever stands
+beside a call: the next request has to have them. Source: OpenAI's chat completions
 API; `reasoning_content` as DeepSeek, vLLM and llama.cpp have it, `reasoning` as Ollama and OpenRouter.
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -58,15 +60,40 @@ class WireFunction(_Wire):
 class WireCall(_Wire):
     """A tool call, or a piece of one; `index` tells which one."""
 
+    model_config = ConfigDict(extra="allow")
+
     index: int | None = None
     id: str | None = None
     function: WireFunction | None = None
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What else stands there, such as a signature in `extra_content` (Gemini)."""
+        return {
+            name: value
+            for name, value in (self.model_extra or {}).items()
+            if value is not None and name != "type"
+        }
+
+
+BESIDE: Final = ("reasoning_content", "reasoning_details", "extra_content", "thinking_blocks")
+"""What makers put beside a message, and want back: DeepSeek, OpenRouter, Gemini, Claude behind LiteLLM."""
+
+
+def _text(value: Any) -> Any:
+    """The text of content that comes as a list of parts; parts that are no text are left out."""
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        return value
+    texts = [part.get("text") for part in value]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 class WireMessage(_Wire):
     """A message of the assistant, or a piece of one."""
 
-    content: str | None = None
+    model_config = ConfigDict(extra="allow")
+
+    content: Annotated[str | None, BeforeValidator(_text)] = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
@@ -76,6 +103,12 @@ class WireMessage(_Wire):
     def thinking(self) -> str:
         """The reasoning, "" for none."""
         return self.reasoning_content or self.reasoning or ""
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What its maker wants back."""
+        extra = {"reasoning_content": self.reasoning_content, **(self.model_extra or {})}
+        return {name: extra[name] for name in BESIDE if extra.get(name)}
 
 
 class WireLogprobs(_Wire):
@@ -192,6 +225,8 @@ class ServerAnswer:
         calls: the tool calls of the API.
         finish: the server's word for why it ended; None: it did not say.
         usage: tokens; zeros when the server did not count.
+        beside: what the maker wants back with the message.
+        beside_calls: the same of each call that has something, by its id.
     """
 
     text: str = ""
@@ -201,6 +236,8 @@ class ServerAnswer:
     finish: str | None = None
     usage: RequestUsage = NOTHING_USED
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    beside_calls: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def whole_answer(body: bytes | str) -> ServerAnswer | WireError | None:
@@ -224,15 +261,18 @@ def _of_choice(choice: WireChoice, usage: WireUsage | None) -> ServerAnswer | No
     message = choice.message
     if message is None:
         return None
+    read = [
+        (make_call(call.id, call.function.name, arguments_text(call.function)), call.beside)
+        for call in message.tool_calls or ()
+        if call.function is not None
+    ]
     return ServerAnswer(
         text=message.content or "",
         reasoning=message.thinking,
         refusal=message.refusal or "",
-        calls=tuple(
-            make_call(call.id, call.function.name, arguments_text(call.function))
-            for call in message.tool_calls or ()
-            if call.function is not None
-        ),
+        calls=tuple(call for call, _ in read),
+        beside=message.beside,
+        beside_calls={call.id: beside for call, beside in read if beside},
         finish=choice.finish_reason,
         usage=usage_of(usage),
         logprobs=None if choice.tokens is None else tuple(choice.tokens),
@@ -272,6 +312,7 @@ class _CallParts:
     id: str = ""
     name: str = ""
     arguments: str = ""
+    beside: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Assembler:
@@ -286,6 +327,7 @@ class Assembler:
         self._refusal: list[str] = []
         self._calls: list[_CallParts] = []
         self._by_index: dict[int, _CallParts] = {}
+        self._beside: dict[str, Any] = {}
         self._logprobs: list[ChatCompletionTokenLogprob] | None = None
         self._thinking = False
         self._finish: str | None = None
@@ -336,6 +378,8 @@ class Assembler:
         for call in delta.tool_calls or ():
             self._add_call(call)
         self._refusal.append(delta.refusal or "")
+        for name, value in delta.beside.items():
+            self._beside[name] = _put_together(self._beside.get(name), value)
         pieces: list[str] = []
         if delta.thinking:
             self._reasoning.append(delta.thinking)
@@ -352,6 +396,8 @@ class Assembler:
     def _add_call(self, delta: WireCall) -> None:
         call = self._call_of(delta)
         call.id = call.id or delta.id or ""
+        for name, value in delta.beside.items():
+            call.beside[name] = _put_together(call.beside.get(name), value)
         function = delta.function
         if function is None:
             return
@@ -380,15 +426,29 @@ class Assembler:
 
     def answer(self) -> ServerAnswer:
         """The answer so far."""
+        read = [(make_call(call.id, call.name, call.arguments), call.beside) for call in self._calls]
         return ServerAnswer(
             text="".join(self._text),
             reasoning="".join(self._reasoning),
             refusal="".join(self._refusal),
-            calls=tuple(make_call(call.id, call.name, call.arguments) for call in self._calls),
+            calls=tuple(call for call, _ in read),
+            beside=self._beside,
+            beside_calls={call.id: beside for call, beside in read if beside},
             finish=self._finish,
             usage=self._usage,
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
         )
+
+
+def _put_together(known: Any, piece: Any) -> Any:
+    """A field of which pieces come: texts and lists one behind the other, of tables each field like that."""
+    if isinstance(known, str) and isinstance(piece, str):
+        return known + piece
+    if isinstance(known, list) and isinstance(piece, list):
+        return [*known, *piece]
+    if isinstance(known, dict) and isinstance(piece, dict):
+        return {**known, **{name: _put_together(known.get(name), value) for name, value in piece.items()}}
+    return piece
 
 
 def _continues(known: _CallParts, delta: WireCall) -> bool:

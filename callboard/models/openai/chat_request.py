@@ -23,6 +23,7 @@ from callboard.memory.llm_messages import (
     LLMMessage,
     SystemMessage,
     UserMessage,
+    Vendor,
 )
 from callboard.models.base import ModelRequest
 from callboard.models.errors import BadRequestError, BadResponseError
@@ -236,14 +237,30 @@ class Transformer:
 
     def _assistant_content(self, message: AssistantMessage) -> WireDict:
         if isinstance(message.content, str):
-            return {"content": message.content}
+            vendor = self._vendor(message)
+            return {"content": message.content, **({} if vendor is None else vendor.message)}
         if self.settings.tells_tools_in_text:
             return {"content": "\n".join(call_as_text(call) for call in message.content)}
+        vendor = self._vendor(message)
         calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+                **({} if vendor is None else vendor.calls.get(call.id, {})),
+            }
             for call in message.content
         ]
-        return {"content": message.thought, "tool_calls": calls}
+        return {
+            "content": message.thought,
+            "tool_calls": calls,
+            **({} if vendor is None else vendor.message),
+        }
+
+    def _vendor(self, message: AssistantMessage) -> Vendor | None:
+        """What the maker of this model has put beside it; that of another one is for that one."""
+        vendor = message.vendor
+        return vendor if vendor is not None and vendor.maker == self.settings.maker else None
 
     def _results(self, message: FunctionExecutionResultMessage) -> Iterator[WireDict]:
         if not self.settings.tells_tools_in_text:
@@ -495,9 +512,9 @@ class ChatRequest:
             thought = "\n".join(part for part in (thought, text.strip()) if part) or None
             return self._reading_of_calls(answer, calls, thought)
         if answer.refusal:
-            return AnswerReading(_result(answer, answer.refusal, "content_filter", thought))
+            return AnswerReading(self._result(answer, answer.refusal, "content_filter", thought))
         if finish == "content_filter":
-            return AnswerReading(_result(answer, text, finish, thought))
+            return AnswerReading(self._result(answer, text, finish, thought))
         return self._reading_of_text(answer, text, finish, thought)
 
     def _read(self, text: str) -> tuple[tuple[FunctionCall, ...], str]:
@@ -517,7 +534,7 @@ class ChatRequest:
         new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
         if not answer.calls and calls[0] not in new:
             new = ()  # a small model that goes round in circles, and makes up what it writes behind the first call
-        result = _result(answer, list(new or calls), "function_calls", thought)
+        result = self._result(answer, list(new or calls), "function_calls", thought)
         return AnswerReading(result, None if new else self.told.repeated(self.settings.model, calls))
 
     def _reading_of_text(
@@ -537,7 +554,37 @@ class ChatRequest:
             return AnswerReading(
                 error, Objection(error, f"{error.reason[0].upper()}{error.reason[1:]}. Answer again.")
             )
-        return AnswerReading(_result(answer, checked, finish, thought))
+        return AnswerReading(self._result(answer, checked, finish, thought))
+
+    def _result(
+        self,
+        answer: ServerAnswer,
+        content: str | list[FunctionCall],
+        finish: FinishReasons,
+        thought: str | None,
+    ) -> CreateResult:
+        return CreateResult(
+            finish_reason=finish,
+            content=content,
+            usage=answer.usage,
+            cached=False,
+            logprobs=None if answer.logprobs is None else list(answer.logprobs),
+            thought=thought,
+            vendor=self._vendor(answer),
+        )
+
+    def _vendor(self, answer: ServerAnswer) -> Vendor | None:
+        """What the maker wants back with the answer."""
+        beside = dict(answer.beside)
+        if answer.calls:
+            if beside:
+                beside["content"] = answer.text or None  # the thought has the reasoning as well
+        else:
+            # DeepSeek's older models refuse reasoning that is sent back, which no tool loop needs.
+            beside.pop("reasoning_content", None)
+        if not (beside or answer.beside_calls):
+            return None
+        return Vendor(maker=self.settings.maker, message=beside, calls=dict(answer.beside_calls))
 
     def corrected(self, answer: ServerAnswer, objection: Objection) -> ChatRequest:
         """The request again, with the answer and what is wrong with it at its end."""
@@ -559,19 +606,6 @@ class ChatRequest:
         if self.uses_schema:
             given["response_format"] = _schema_of_replies((), self.output, required=False)
         return replace(self, arguments=given, tools=())
-
-
-def _result(
-    answer: ServerAnswer, content: str | list[FunctionCall], finish: FinishReasons, thought: str | None
-) -> CreateResult:
-    return CreateResult(
-        finish_reason=finish,
-        content=content,
-        usage=answer.usage,
-        cached=False,
-        logprobs=None if answer.logprobs is None else list(answer.logprobs),
-        thought=thought,
-    )
 
 
 def _format(request: ModelRequest, extra: Mapping[str, Any], settings: OpenAISettings) -> OutputFormat:

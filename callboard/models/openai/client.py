@@ -356,8 +356,9 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 
     def __init__(self, model: str, **options: Unpack[OpenAIOptions]) -> None:
         self._options = options
-        self._settings = OpenAISettings.of(model, options)
         self._connection = connection_of(model, options)
+        settings = OpenAISettings.of(model, options)
+        self._settings = replace(settings, maker=f"{self._connection.base_url} {model}")
         self._retries = retries_of(options)
         self._token_limit = options.get("token_limit")
         self._tokenizer = options.get("tokenizer")

@@ -201,6 +201,7 @@ class OpenAISettings:
     Attributes:
         info: the abilities of the model.
         create_arguments: arguments of the API for every request.
+        maker: address and model, to which goes back what they put beside their answers.
     """
 
     model: str
@@ -211,6 +212,7 @@ class OpenAISettings:
     add_name_prefixes: bool = False
     include_stream_usage: bool = True
     create_arguments: Mapping[str, Any] = field(default_factory=dict)
+    maker: str = ""
 
     @classmethod
     def of(cls, model: str, options: OpenAIOptions) -> OpenAISettings:
