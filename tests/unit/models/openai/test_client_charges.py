@@ -163,7 +163,7 @@ WHOLE = {"choices": [{"message": MESSAGE, "finish_reason": "stop"}]}
     [
         {"choices": []},
         {"choices": [{"message": None}]},
-        {"choices": [{"message": {"content": [{"type": "text", "text": "Hello"}]}}]},
+        {"choices": [{"message": {"content": {"text": "Hello"}}}]},
         {"error": {"message": "no", "code": "server_error"}},
     ],
 )
