@@ -37,7 +37,7 @@ from callboard.messages.events import (
     ToolCallRequestEvent,
     UserInputRequestedEvent,
 )
-from callboard.models.types import RequestUsage
+from callboard.models.types import ENDED, ENDINGS, RequestUsage
 from callboard.teams.member import OMITTED
 
 from .errors import DeclarationError, InputError
@@ -190,6 +190,8 @@ class _Show(Generic[ResultT]):
         else:
             await self._page.heading(title)
             await self._page.lines(text_of(message, with_images=self._with_images))
+        if ending := ENDINGS.get(message.metadata.get(ENDED, "")):
+            await self._page.lines(f"({ending})")
         if message.models_usage is not None:
             self._usages[message.id] = message.models_usage
             if self._has_stats:

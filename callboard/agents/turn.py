@@ -39,7 +39,7 @@ from callboard.messages.events import (
 )
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo
-from callboard.models.types import CreateResult
+from callboard.models.types import CreateResult, ending_of
 from callboard.tools.approval import NeedsApproval
 from callboard.tools.call import IfUnknown
 from callboard.tools.workbench import Workbench
@@ -409,7 +409,12 @@ def spoken(setup: Setup, answer: CreateResult, message_id: str) -> BaseChatMessa
         ValueError: It does not fit the model of its answers (pydantic's ValidationError).
     """
     content = str(answer.content)
-    known: dict[str, Any] = {"source": setup.name, "models_usage": answer.usage, "id": message_id}
+    known: dict[str, Any] = {
+        "source": setup.name,
+        "models_usage": answer.usage,
+        "id": message_id,
+        "metadata": ending_of(answer),
+    }
     if setup.output_type is None:
         return TextMessage(content=content, **known)
     value = setup.output_type.model_validate_json(content)

@@ -112,6 +112,24 @@ class CreateResult(BaseModel):
     vendor: Vendor | None = Field(default=None, exclude_if=is_none)
 
 
+ENDED: Final = "ended"
+"""Where the metadata of a message names how the model's answer ended, if not as usual: a key of `ENDINGS`."""
+ENDINGS: Final[Mapping[str, str]] = {
+    "cut_off": "the answer was cut off at the limit of tokens",
+    "filtered": "the answer was stopped by the server's content filter",
+    "empty": "the answer is empty",
+}
+
+
+def ending_of(result: CreateResult) -> dict[str, str]:
+    """How an answer ended, as metadata of a message; empty: as usual."""
+    if result.finish_reason == "length":
+        return {ENDED: "cut_off"}
+    if result.finish_reason == "content_filter":
+        return {ENDED: "filtered"}
+    return {} if result.content else {ENDED: "empty"}
+
+
 _OPENAI: Final = ("gpt-5", "gpt-41", "gpt-45", "gpt-4o", "o1", "o3", "o4", "gpt-4", "gpt-35")
 
 

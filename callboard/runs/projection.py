@@ -36,6 +36,7 @@ from callboard.messages.events import (
     ToolCallRequestEvent,
     UserInputRequestedEvent,
 )
+from callboard.models.types import ENDED, ENDINGS
 
 from .events import (
     AgentMessageEvent,
@@ -162,6 +163,8 @@ def message_of(said: BaseChatMessage) -> Message:
 
 def _parts(said: Said) -> list[Part]:
     parts = _SHOWN.get(type(said), _other)(said)
+    if ending := ENDINGS.get(said.metadata.get(ENDED, "")):
+        parts.append((SystemEvent, {"value": ending}))
     usage = said.models_usage
     if usage is not None and not isinstance(said, ModelClientStreamingChunkEvent):
         model = said.metadata.get(MODEL, "")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from callboard.agents import AssistantAgent
 from callboard.agents.errors import NoResponseError
 from callboard.core.cancellation import CancellationToken
 from callboard.memory.llm_messages import (
@@ -26,8 +27,10 @@ from callboard.messages import (
     ToolCallRequestEvent,
     ToolCallSummaryMessage,
 )
-from callboard.models import RequestUsage, Streamed
+from callboard.models import CreateResult, ReplayChatCompletionClient, RequestUsage, Streamed
 from callboard.models.errors import ModelConnectionError
+from callboard.runs import a_run
+from callboard.ui import Console
 
 from .talking import assistant, call, calls, prompts, remembered, said, says, short
 
@@ -331,3 +334,29 @@ async def test_events_come_as_they_happen() -> None:
     assert short(await anext(stream)) == ("results", "1")
     assert len(model.create_calls) == 1
     await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended", "told"),
+    [
+        (
+            {"content": "The sea is", "finish_reason": "length"},
+            "cut_off",
+            "(the answer was cut off at the limit of tokens)",
+        ),
+        ({"content": "I", "finish_reason": "content_filter"}, "filtered", "content filter"),
+        ({"content": "", "finish_reason": "stop"}, "empty", "(the answer is empty)"),
+        ({"content": "Fine.", "finish_reason": "stop"}, None, "Fine."),
+    ],
+)
+async def test_readers_are_told_how_an_answer_ended(
+    answer: dict[str, Any], ended: str | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = CreateResult(**answer, usage=RequestUsage(1, 1), cached=False)
+    ada = AssistantAgent("ada", ReplayChatCompletionClient([result]))
+    said = await Console(ada.run_stream(task="A line"))
+    assert said.messages[-1].metadata.get("ended") == ended
+    assert told in capsys.readouterr().out
+    response = await a_run(AssistantAgent("ada", ReplayChatCompletionClient([result])), message="A line")
+    texts = [event.text async for event in response.events]
+    assert any(told.strip("()") in text for text in texts)
