@@ -51,7 +51,6 @@ from .tool_calls import (
     read_reply,
     reply_schema,
     strict_schema,
-    unoffered_call,
 )
 
 WireDict = dict[str, Any]
@@ -529,7 +528,7 @@ class ChatRequest:
     ) -> AnswerReading:
         """The meaning of calls. One that was answered already is left out, unless the model insists on it."""
         if not self.may_call and self.settings.tool_mode != "native":
-            stray = unoffered_call(self.settings.model, calls[0])
+            stray = self.told.unoffered(self.settings.model, calls[0])
             return AnswerReading(stray.error, stray)
         new = calls if self.settings.tool_mode == "native" else self.told.new(calls)
         if not answer.calls and calls[0] not in new:

@@ -601,13 +601,17 @@ class KnownCalls:
         error = BadResponseError(model, f"{', '.join(results)} was called again")
         return Objection(error, f"{told} Now answer my question with it, in words.", ends_calls=True)
 
+    def unoffered(self, model: str, call: FunctionCall) -> Objection:
+        """The objection to a call where none can be made; it names the result that is there."""
+        return self.repeated(model, [call]) if _identity(call) in self.answered else unoffered_call(model, call)
+
     def stray_call(self, model: str, text: str, offered: Collection[str]) -> Objection | None:
         """A text that is nothing but a call, of a tool that can't be called now; None: it is something else."""
         call = any_call(text) if self.known else None
         if call is None:
             return None
         if not offered:
-            return unoffered_call(model, call)
+            return self.unoffered(model, call)
         names = ", ".join(sorted(offered))
         error = BadResponseError(model, f"the answer is a call of {call.name}, and there are only {names}")
         return Objection(

@@ -130,8 +130,14 @@ async def test_a_raw_call_is_no_answer_where_no_tools_are_offered(
 ) -> None:
     server.script(Answer(OSLO), Answer("It is warm."))
     assert (await make(tool_mode=mode).create(ANSWERED)).content == "It is warm."
+    told = server.last.body["messages"][-1]["content"]
+    assert told == "The result of look_up is: 21 degrees. Now answer my question with it, in words."
 
-    server.default = Answer(OSLO)
+    server.script(Answer(ROME), Answer("It is warm."))
+    assert (await make(tool_mode=mode).create(ANSWERED)).content == "It is warm."
+    assert "can't call a tool now" in server.last.body["messages"][-1]["content"]
+
+    server.default = Answer(ROME)
     with pytest.raises(BadResponseError, match="a call of look_up, and no tool was offered"):
         await make(tool_mode=mode).create(ANSWERED)
 
