@@ -25,6 +25,7 @@ from callboard.groupchat.replies import Executable, Executables, execute, run_to
 from callboard.runtime.steps import running_context
 from callboard.tools import Tool
 from callboard.tools.base import clean
+from callboard.tools.workbench import result_of
 
 from .handoffs import NEXT_TARGET, OnCondition, TransitionTarget, is_available
 from .targets import AgentTarget, GroupChatConfig, GroupChatTarget, NestedChatTarget, ReplyResult
@@ -158,7 +159,7 @@ def _executable(tool: Tool) -> Executable:
     async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
         before = snapshot(current_variables())
         value = await run_tool(tool, arguments)
-        return _returned(value, tool.return_value_as_string, before)
+        return _returned(value, lambda given: result_of(tool, tool.name, given).to_text(), before)
 
     return run
 

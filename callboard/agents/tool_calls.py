@@ -88,7 +88,7 @@ class Calls:
 
     async def _on_event(self, event: ToolEvent) -> None:
         if event.result is not None:
-            self._draft.know(event.call, result_for_model(event.call, event.result))
+            self._draft.know(event.call, event.result.for_model(event.call))
         elif isinstance(event.item, BaseAgentEvent | BaseChatMessage):
             self._said.put_nowait(event.item)
         elif event.kind == "yielded":
@@ -97,13 +97,6 @@ class Calls:
                 "nobody can see it",
                 stacklevel=2,
             )
-
-
-def result_for_model(call: FunctionCall, result: ToolResult) -> FunctionExecutionResult:
-    """The result of a call as a model sees it."""
-    return FunctionExecutionResult(
-        content=result.to_text(), name=call.name, call_id=call.id, is_error=result.is_error
-    )
 
 
 async def as_run(bench: Workbench, call: FunctionCall) -> FunctionCall:

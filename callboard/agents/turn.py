@@ -449,7 +449,10 @@ def summary_of(
     """The texts of calls and results, one below the other."""
     content = "\n".join(map(formatter, calls, results))
     return ToolCallSummaryMessage(
-        content=content, source=source, tool_calls=list(calls), results=list(results)
+        content=content,
+        source=source,
+        tool_calls=list(calls),
+        results=[result.without_images() for result in results],
     )
 
 

@@ -16,7 +16,7 @@ from callboard.agents.assistant import (
 )
 from callboard.agents.base import Response, Said
 from callboard.agents.handoff import Handoff
-from callboard.agents.tool_calls import Bench, result_for_model
+from callboard.agents.tool_calls import Bench
 from callboard.agents.turn import Setup
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import NotDumpableError
@@ -169,9 +169,9 @@ async def _called(tool: FunctionTool, call: FunctionCall) -> FunctionExecutionRe
     try:
         asked = read_call(call)
     except ToolArgumentsError as error:
-        return result_for_model(call, error_result(CREATE, error))
+        return error_result(CREATE, error).for_model(call)
     result = await StaticStreamWorkbench([tool]).call_tool(CREATE, asked.arguments, None, call.id)
-    return result_for_model(call, result)
+    return result.for_model(call)
 
 
 def _creating(

@@ -21,6 +21,7 @@ from callboard.core.context import ContextScope
 from callboard.core.people import Question, can_ask
 from callboard.foundation.tasks import in_thread, together
 from callboard.foundation.texts import read_json
+from callboard.memory.llm_messages import Image
 from callboard.models.base import ToolLike
 from callboard.runtime.steps import NumberedStep, running_context
 from callboard.tools import FunctionTool, Tool
@@ -30,6 +31,7 @@ from callboard.tools.call import AskedCall, CheckedArguments
 from callboard.tools.errors import ToolDeclarationError
 from callboard.tools.schema import NAME, name_of, plain_function
 from callboard.tools.static import PASSED_ON, needs_approval_of
+from callboard.tools.workbench import describe_image
 
 from .context_variables import takes_variables, with_variables
 from .errors import GroupChatDeclarationError
@@ -473,6 +475,10 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Any:
 
 def as_text(value: Any) -> str:
     """The result of a function, as a model reads it: as JSON where it can be."""
+    if isinstance(value, Image):
+        return f"[Image: {describe_image(value)}]"
+    if isinstance(value, list | tuple) and any(isinstance(one, Image) for one in value):
+        return "\n".join(map(as_text, value))
     if isinstance(value, str):
         return value
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import operator
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -301,12 +302,19 @@ class FunctionExecutionResult(_FrozenMessage):
         name: the tool's name.
         call_id: the id of the FunctionCall; some models give none, then it is "".
         is_error: whether it failed; None: unknown.
+        images: images among what it returned, which a model that sees is shown; the content describes them. AutoGen's
+            models never see them.
     """
 
     content: str
     name: str
     call_id: str
     is_error: bool | None = None
+    images: list[Image] = Field(default_factory=list[Image], exclude_if=operator.not_)
+
+    def without_images(self) -> FunctionExecutionResult:
+        """The result as text only."""
+        return self.model_copy(update={"images": []}) if self.images else self
 
 
 class FunctionExecutionResultMessage(_FrozenMessage):

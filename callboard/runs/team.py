@@ -32,6 +32,7 @@ from callboard.teams.group_chat import BaseGroupChat
 from callboard.teams.loop import Participant, SpeakerSelection
 from callboard.tools.base import Tool
 from callboard.tools.function import FunctionTool
+from callboard.tools.workbench import result_of
 
 from . import projection as variables
 from .chat_managers import ChatManagerProtocol, HandoffChatManager, ManagedSelection, RoundRobinChatManager
@@ -491,7 +492,7 @@ def _executable(tool: Tool) -> Executable:
         if isinstance(value, ChatAgent):
             said = {"text": TRANSFERRED.format(target=value.name), "target": value.name}
         else:
-            said = {"text": tool.return_value_as_string(value)}
+            said = {"text": result_of(tool, tool.name, value).to_text()}
         return {**said, "changes": changed}
 
     return run

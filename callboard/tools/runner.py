@@ -235,7 +235,7 @@ class _Answer:
                 # Begun before anything is awaited: equal steps are numbered in the order of the calls, in every attempt.
                 works[key] = self._one(call, self._step(call), room)
         results = dict(zip(works, await together(works.values()), strict=True))
-        return [_for_model(call, results[key]) for key, call in zip(keys, calls, strict=True)]
+        return [results[key].for_model(call) for key, call in zip(keys, calls, strict=True)]
 
     def _step(self, call: FunctionCall) -> NumberedStep | None:
         what = json.dumps([call.id, call.name, call.arguments]).encode()
@@ -408,9 +408,3 @@ class _RecorderOfCall:
 def _described(call: FunctionCall) -> dict[str, Any]:
     """A call as a tape has it."""
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
-
-
-def _for_model(call: FunctionCall, result: ToolResult) -> FunctionExecutionResult:
-    return FunctionExecutionResult(
-        content=result.to_text(), name=call.name, call_id=call.id, is_error=result.is_error
-    )

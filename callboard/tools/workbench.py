@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callboard.core.cancellation import CancellationToken
 from callboard.errors import SettingValueError
 from callboard.foundation.component import ComponentBase
-from callboard.memory.llm_messages import Image
+from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult, Image
 
 from .approval import NeedsApproval
 from .base import SENTENCE, Tool, check_finite, clean, cut, validated
@@ -70,6 +70,21 @@ class ToolResult(BaseModel):
     name: str
     result: list[ResultContent]
     is_error: bool = False
+
+    @property
+    def images(self) -> list[Image]:
+        """The images among the parts."""
+        return [part.content for part in self.result if isinstance(part, ImageResultContent)]
+
+    def for_model(self, call: FunctionCall) -> FunctionExecutionResult:
+        """The result as the model sees it that has asked for it."""
+        return FunctionExecutionResult(
+            content=self.to_text(),
+            name=call.name,
+            call_id=call.id,
+            is_error=self.is_error,
+            images=self.images,
+        )
 
     def to_text(self, replace_image: str | None = None) -> str:
         """The parts as one text, a line break between them.

@@ -265,12 +265,28 @@ class Transformer:
         if not self.settings.tells_tools_in_text:
             for result in message.content:
                 yield {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+            # The API takes no image in a tool's message.
+            if shown := self._images(message):
+                yield {"role": "user", "content": shown}
             return
         told = [
             f"{'Error' if result.is_error else 'Result'} of {result.name}: {result.content}"
             for result in message.content
         ]
-        yield {"role": "user", "content": "\n".join((*told, AFTER_RESULTS))}
+        text = "\n".join((*told, AFTER_RESULTS))
+        shown = self._images(message)
+        yield {"role": "user", "content": [{"type": "text", "text": text}, *shown] if shown else text}
+
+    def _images(self, message: FunctionExecutionResultMessage) -> list[WireDict]:
+        """The images that tools returned, each with the name of its tool; none for a model that sees none."""
+        if not self.settings.info["vision"]:
+            return []
+        return [
+            part
+            for result in message.content
+            for image in result.images
+            for part in (self._part(f"The image that {result.name} returned:"), self._part(image))
+        ]
 
     def _name(self, source: str, names: SpeakerNames) -> Mapping[str, str]:
         if not self.settings.include_name_in_message or ModelFamily.is_mistral(self.settings.info["family"]):

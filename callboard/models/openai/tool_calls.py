@@ -603,7 +603,9 @@ class KnownCalls:
 
     def unoffered(self, model: str, call: FunctionCall) -> Objection:
         """The objection to a call where none can be made; it names the result that is there."""
-        return self.repeated(model, [call]) if _identity(call) in self.answered else unoffered_call(model, call)
+        return (
+            self.repeated(model, [call]) if _identity(call) in self.answered else unoffered_call(model, call)
+        )
 
     def stray_call(self, model: str, text: str, offered: Collection[str]) -> Objection | None:
         """A text that is nothing but a call, of a tool that can't be called now; None: it is something else."""
