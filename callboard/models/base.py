@@ -126,6 +126,11 @@ class ChatCompletionClient(ComponentBase[BaseModel], ABC):
         """Tokens that an answer may have as this client was set up; None: only the model's own limit."""
         return None
 
+    @property
+    def template_tokens(self) -> int:
+        """Tokens that a server's template may add to a prompt beyond those that are counted, as long as no answer tells."""
+        return 0
+
     def most_answers(self, **options: Unpack[CreateOptions]) -> int:
         """How many answers one request may make it ask for, one after the other, when those before can't be used."""
         return 1
@@ -254,6 +259,10 @@ class WrappedChatCompletionClient(RequestClient):
     @property
     def max_completion_tokens(self) -> int | None:
         return self.client.max_completion_tokens
+
+    @property
+    def template_tokens(self) -> int:
+        return self.client.template_tokens
 
     def most_answers(self, **options: Unpack[CreateOptions]) -> int:
         return self.client.most_answers(**options)

@@ -79,13 +79,29 @@ class UsageLedger:
         """The price of a model; None: it is not in the settings."""
         return price_of(model, self.settings.prices)
 
-    def spending(self, model: str, usage: RequestUsage, *, cached: bool = False) -> Spent:
-        """The amount for one answer; a cached one costs nothing."""
+    def spending(self, model: str, usage: RequestUsage, *, cached: bool = False, requests: int = 1) -> Spent:
+        """The amount for one answer, for which the model was asked so often; one of a cache costs nothing."""
         if cached:
             return Spent(requests=1)
         price = self.price(model)
-        cost = 0.0 if price is None else price.of(usage)
-        return Spent(1, usage.prompt_tokens, usage.completion_tokens, cost, int(price is None))
+        return Spent(
+            requests=requests,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            usd=0.0 if price is None else price.of(usage),
+            unpriced=int(price is None),
+            cached_tokens=usage.cached_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+        )
+
+    async def overhead(self, model: str) -> int:
+        """Tokens that the server's template added to a prompt at most, beyond those that were counted before."""
+        found = await self.store.table(f"overhead:{model}")
+        return int(found.get("tokens", b"0"))
+
+    async def note_overhead(self, model: str, tokens: int) -> None:
+        """Remember that a prompt was longer than counted by so many tokens, for all who count with this store."""
+        await self.store.put(f"overhead:{model}", "tokens", str(tokens).encode(), self.settings.usage_seconds)
 
     async def add(self, where: tuple[str, ...], spent: Spent) -> None:
         """Add an amount to every scope of `where`."""
@@ -214,11 +230,15 @@ class _Draft:
         used: tokens.
         cached: the answer comes from a cache.
         has_ended: there is an answer.
+        requests: how often the model was asked.
+        counted: tokens of the prompt as they were counted before the request; 0: they were not.
     """
 
     used: RequestUsage = NOTHING
     cached: bool = False
     has_ended: bool = False
+    requests: int = 1
+    counted: int = 0
 
     @property
     def counts(self) -> bool:
@@ -227,16 +247,23 @@ class _Draft:
 
     def end(self, result: CreateResult, used: RequestUsage) -> None:
         """There is an answer."""
-        self.used, self.cached, self.has_ended = used, result.cached, True
+        self.used, self.cached, self.has_ended, self.requests = used, result.cached, True, result.requests
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that the prompt had beyond those that were counted."""
+        is_one = self.has_ended and not self.cached and self.requests == 1 and self.counted > 0
+        return max(0, self.used.prompt_tokens - self.counted) if is_one else 0
 
 
 class MeteredChatCompletionClient(WrappedChatCompletionClient):
     """A client whose usage is added up, and which makes no request that a budget might not cover.
 
-    Before a request the most that it can cost is set aside: its tokens as the client counts them, and the longest
-    answer that `max_tokens` of the request or the client allows. So several requests at once, also of several
-    processes with one store, stay within the budget together. Without a limit on answers
-    `assumed_completion_tokens` of the ledger's settings stands in, and a longer answer can exceed the budget once.
+    Before a request the most that it can cost is set aside: its tokens as the client counts them, what the server's
+    template adds to these (a guess at first, then the most that an answer has shown), and the longest answer that
+    `max_tokens` of the request or the client allows. So several requests at once, also of several processes with one
+    store, stay within the budget together. Without a limit on answers `assumed_completion_tokens` of the ledger's settings
+    stands in, and a longer answer can exceed the budget once.
 
     What was paid for is counted, whatever became of the answer: also when it could not be used, when a stream broke off
     or its reader stopped, when a request was cancelled or took too long after the model had read it. Where the server
@@ -263,6 +290,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         super().__init__(client)
         self.ledger = ledger or UsageLedger()
         self.name = name or client.model
+        self._overhead = 0
         self._budgets = tuple(budgets)
 
     async def _create(self, request: ModelRequest) -> CreateResult:
@@ -317,34 +345,49 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         """
         where, hold_id, draft = self._scopes(), new_hold_id(), _Draft()
         try:
-            await self._hold(where, hold_id, request)
+            draft.counted = await self._hold(where, hold_id, request)
             yield draft
         finally:
             # In one step: in between, another request would find the money of this one free.
             spent = (
-                self.ledger.spending(self.model, draft.used, cached=draft.cached) if draft.counts else Spent()
+                self.ledger.spending(self.model, draft.used, cached=draft.cached, requests=draft.requests)
+                if draft.counts
+                else Spent()
             )
             await self.ledger.settle(where, hold_id, spent, self.model)
+            if draft.overhead > self._overhead:
+                self._overhead = draft.overhead
+                await self.ledger.note_overhead(self.model, draft.overhead)
 
     def _scopes(self) -> tuple[str, ...]:
         """The scopes that a request counts for."""
         return scopes(self.name)
 
-    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:
+    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> int:
+        """Set the most aside that a request may need; return the tokens of its prompt, as they are counted."""
         limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
-        most = self._most(request, any(unit == "usd" for _, unit, _ in limits))
+        counted = self._tokens_of(request)
+        # guard: a server's template does not carry a request over its budget
+        self._overhead = max(self._overhead, await self.ledger.overhead(self.model))
+        most = self._most(request, counted + self._added, any(unit == "usd" for _, unit, _ in limits))
         refused = await self.ledger.hold(where, hold_id, most, limits)
         if refused is not None:
             await self._refuse(refused, most)
+        return counted
 
-    def _most(self, request: ModelRequest, in_money: bool) -> Spent:
+    @property
+    def _added(self) -> int:
+        """Tokens that the server may add to a prompt."""
+        return self._overhead or self.client.template_tokens
+
+    def _most(self, request: ModelRequest, prompt: int, in_money: bool) -> Spent:
         price = self.ledger.price(self.model)
         if in_money and price is None:
             raise BadRequestError(self.model, NO_PRICE)
         limits = [request.extra_create_args.get(name) for name in LIMITS_OF_ANSWERS]
         given = [limit for limit in (*limits, self.client.max_completion_tokens) if isinstance(limit, int)]
         longest = given[0] if given else self.ledger.settings.assumed_completion_tokens
-        times, prompt = self.client.most_answers(**request.options), self._tokens_of(request)
+        times = self.client.most_answers(**request.options)
         # Each further answer to the same question comes with the one before it in its prompt.
         before = sum(range(times)) * (longest + TOKENS_OF_CORRECTION)
         usage = RequestUsage(prompt * times + before, longest * times)
@@ -424,15 +467,13 @@ class _MeteredInRun(MeteredChatCompletionClient):
     def _scopes(self) -> tuple[str, ...]:
         return run_scopes()
 
-    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> None:
+    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> int:
         if await self.ledger.begin(where, hold_id):
-            return
+            return 0
         while True:
             try:
-                await super()._hold(where, hold_id, request)
+                return await super()._hold(where, hold_id, request)
             except BudgetHeldError:
                 if current.get() is not None:
                     raise  # the bus tries the message again
                 await asyncio.sleep(PAUSE)
-            else:
-                return

@@ -195,14 +195,19 @@ class Price:
     Attributes:
         prompt: USD for a million tokens that it reads.
         completion: USD for a million tokens that it writes.
+        cached: USD for a million of the tokens that it reads from the server's cache; None: as `prompt`.
     """
 
     prompt: float
     completion: float
+    cached: float | None = None
 
     def of(self, usage: RequestUsage) -> float:
         """The cost of a request in USD."""
-        return (usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion) / PER
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        of_cache = cached * (self.prompt if self.cached is None else self.cached)
+        read, written = usage.prompt_tokens - cached, usage.completion_tokens
+        return (of_cache + read * self.prompt + written * self.completion) / PER
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:

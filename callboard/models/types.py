@@ -40,10 +40,14 @@ class RequestUsage:
     Attributes:
         prompt_tokens: tokens that the model read.
         completion_tokens: tokens that it wrote, its reasoning included.
+        cached_tokens: those of the prompt that the server had in its cache, which cost less; unknown to AutoGen.
+        reasoning_tokens: those of the completion that are reasoning; unknown to AutoGen.
     """
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -52,7 +56,10 @@ class RequestUsage:
 
     def __add__(self, other: RequestUsage) -> RequestUsage:
         return RequestUsage(
-            self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -87,6 +94,10 @@ class ChatCompletionTokenLogprob(BaseModel):
     bytes: list[int] | None = None
 
 
+def _is_one(number: object) -> bool:
+    return number == 1
+
+
 @message(name="callboard.CreateResult")
 class CreateResult(BaseModel):
     """The answer of a model.
@@ -94,7 +105,8 @@ class CreateResult(BaseModel):
     Attributes:
         finish_reason: why it ended.
         content: a text, or the calls that the model asks for.
-        usage: tokens of this request.
+        usage: tokens of this request, corrections included.
+        requests: how often the model was asked for it: more than once where an answer before could not be used.
         cached: whether it comes from a cache, so that nothing was paid for it.
         logprobs: of the tokens of the answer, when they were asked for.
         thought: its reasoning, or the text that came along with calls.
@@ -110,6 +122,7 @@ class CreateResult(BaseModel):
     logprobs: list[ChatCompletionTokenLogprob] | None = None
     thought: str | None = None
     vendor: Vendor | None = Field(default=None, exclude_if=is_none)
+    requests: int = Field(default=1, exclude_if=_is_one)
 
 
 ENDED: Final = "ended"
@@ -239,11 +252,13 @@ class Spent:
     """An amount of requests, tokens and money.
 
     Attributes:
-        requests: answers, also those of a cache.
+        requests: how often models were asked, corrections included, and answers of a cache.
         prompt_tokens: tokens that models read and that were paid for.
         completion_tokens: tokens that they wrote.
         usd: the cost, as far as prices are known.
         unpriced: answers of models without a known price.
+        cached_tokens: those among `prompt_tokens` that servers had in their cache.
+        reasoning_tokens: those among `completion_tokens` that are reasoning.
     """
 
     requests: int = 0
@@ -251,6 +266,8 @@ class Spent:
     completion_tokens: int = 0
     usd: float = 0.0
     unpriced: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def tokens(self) -> int:

@@ -144,11 +144,34 @@ def _table(value: Any) -> Any:
 TokenCount: TypeAlias = Annotated[int | None, BeforeValidator(_tokens)]
 
 
+class WireDetails(_Wire):
+    """What tokens were."""
+
+    cached_tokens: TokenCount = None
+    reasoning_tokens: TokenCount = None
+
+
 class WireUsage(_Wire):
     """The number of tokens."""
 
     prompt_tokens: TokenCount = None
     completion_tokens: TokenCount = None
+    prompt_tokens_details: Annotated[WireDetails | None, BeforeValidator(_table)] = None
+    completion_tokens_details: Annotated[WireDetails | None, BeforeValidator(_table)] = None
+    prompt_cache_hit_tokens: TokenCount = None  # DeepSeek's
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt that were in the server's cache."""
+        details = self.prompt_tokens_details
+        found = (details.cached_tokens if details else None) or self.prompt_cache_hit_tokens or 0
+        return min(found, self.prompt_tokens or 0)
+
+    @property
+    def reasoning(self) -> int:
+        """Tokens of the answer that are reasoning."""
+        details = self.completion_tokens_details
+        return min((details.reasoning_tokens if details else None) or 0, self.completion_tokens or 0)
 
 
 Usage: TypeAlias = Annotated[WireUsage | None, BeforeValidator(_table)]
@@ -304,7 +327,8 @@ def usage_of(usage: WireUsage | None) -> RequestUsage:
     """Tokens, zeros for what the server leaves out."""
     if usage is None:
         return NOTHING_USED
-    return RequestUsage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    return RequestUsage(prompt, completion, usage.cached, usage.reasoning)
 
 
 @dataclass(slots=True)

@@ -300,6 +300,7 @@ def _is_trusted(address: str, *known: str | None) -> bool:
 T = TypeVar("T")
 
 EVENT_STREAM: Final = "text/event-stream"
+TEMPLATE_TOKENS: Final = 32  # of a server's own words around a prompt: llama.cpp with Qwen adds about 20
 
 
 class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurationConfigModel]):
@@ -370,8 +371,10 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
     async def _create(self, request: ModelRequest) -> CreateResult:
         chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
         left = self._retries.settings.max_corrections
+        asked = 0
         with self._tallied() as tally:
             while True:
+                asked += 1
                 ask = partial(self._ask, chat, tally)
                 answer = await self._retries.call(partial(_ended_by, token, ask), token)
                 reading = chat.read(answer)
@@ -379,7 +382,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                     break
                 left -= 1
                 chat = chat.corrected(answer, reading.objection)
-            result = reading.settled().model_copy(update={"usage": tally.used})
+            result = reading.settled().model_copy(update={"usage": tally.used, "requests": asked})
             log_call(chat.arguments, result)
             return result
 
@@ -428,8 +431,10 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
     ) -> AsyncGenerator[str | CreateResult, None]:
         chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
         left = self._retries.settings.max_corrections
+        asked = 0
         with self._tallied() as tally:
             while True:
+                asked += 1
                 assembler, held = Assembler(), HeldPieces(may_call=chat.text_may_be_call)
                 arguments = chat.stream_arguments(include_usage)
                 log_stream_start(arguments)
@@ -448,7 +453,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
                     break
                 left -= 1
                 chat = chat.corrected(answer, reading.objection)
-            result = reading.settled().model_copy(update={"usage": tally.used})
+            result = reading.settled().model_copy(update={"usage": tally.used, "requests": asked})
             log_stream_end(result)
             if isinstance(result.content, str) and not held.has_said and result.content:
                 yield result.content
@@ -556,6 +561,10 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         arguments = self._settings.create_arguments
         limit: int | None = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
         return limit
+
+    @property
+    def template_tokens(self) -> int:
+        return TEMPLATE_TOKENS
 
     def most_answers(self, **options: Unpack[CreateOptions]) -> int:
         """One, and those that `max_corrections` allows: of a request for JSON, or with tools in lenient or schema mode."""
