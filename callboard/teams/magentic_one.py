@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from functools import lru_cache, partial
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema, create_model
 
 from callboard.agents.draft import without_images
 from callboard.conditions.base import TerminationCondition
@@ -17,8 +21,10 @@ from callboard.memory.contexts import Conversation
 from callboard.memory.llm_messages import AssistantMessage, LLMMessage, UserMessage
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage, TextMessage
 from callboard.models.base import ChatCompletionClient
+from callboard.models.budget import NOTHING
+from callboard.models.errors import BadResponseError, ModelError, charged
 from callboard.models.recorded import recorded
-from callboard.models.types import CreateResult
+from callboard.models.types import CreateResult, RequestUsage
 
 from .errors import SpeakerChoiceError
 from .group_chat import BaseGroupChat, TeamConfig, common_config
@@ -110,12 +116,12 @@ these mistakes and has hints against them. Nobody but this team can take part:
 {team}
 """
 
-FINAL_ANSWER: Final = """The work on this request is over:
+FINAL_ANSWER: Final = """The request was:
 
 {task}
 
-The messages above are the conversation of the team. Answer the request with what was found out, and address the person
-who made it.
+From what was found out above, write the answer to the request: only the answer, in words for the person who made it, without
+a preface, and without these instructions.
 """
 
 
@@ -156,6 +162,42 @@ class LedgerEntry(BaseModel):
         return not self.is_progress_being_made.answer or self.is_in_loop.answer
 
 
+@lru_cache(maxsize=100)
+def ledger_class(names: tuple[str, ...]) -> type[LedgerEntry]:
+    """The class of ledgers of a team: its schema lists the names, and a name that is nearly right is the one that is meant.
+
+    Args:
+        names: Who may speak; with one member it is that one, whatever the model says.
+    """
+    speaker: Any = Annotated[
+        str, BeforeValidator(partial(nearest, names)), WithJsonSchema({"type": "string", "enum": list(names)})
+    ]
+    answer = create_model("Speaker", __base__=StringAnswer, answer=(speaker, ...))
+    more: dict[str, Any] = {"next_speaker": (answer, ...)}
+    if len(names) == 1:
+        more = {"next_speaker": (answer, answer(reason="The team has only this member.", answer=names[0]))}
+    return create_model("LedgerEntry", __base__=LedgerEntry, **more)
+
+
+def nearest(names: Sequence[str], text: Any) -> Any:
+    """The name that a model means: "the coder" and "Coder Agent" are `coder`. What is no name of a member stays.
+
+    Args:
+        names: Who may speak.
+        text: The model's words.
+    """
+    if len(names) == 1:
+        return names[0]
+    if not isinstance(text, str) or text in names:
+        return text
+    words = _WORD.findall(text.casefold())
+    named = [name for name in names if name.casefold() in words or name.casefold() == text.strip().casefold()]
+    if len(named) == 1:
+        return named[0]
+    close = difflib.get_close_matches(text.casefold(), [name.casefold() for name in names], n=1, cutoff=0.8)
+    return next((name for name in names if close and name.casefold() == close[0]), text)
+
+
 def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
     """The ledger in a model's answer, which may stand in a fenced block.
 
@@ -166,11 +208,8 @@ def read_ledger(text: str, names: Sequence[str]) -> LedgerEntry:
     Raises:
         SpeakerChoiceError: There is none, or it names no member that may speak (a ValueError).
     """
-    data = _object(text)
-    if len(names) == 1:
-        data["next_speaker"] = {"reason": "The team has only this member.", "answer": names[0]}
     try:
-        entry = LedgerEntry.model_validate(data)
+        entry = ledger_class(tuple(names)).model_validate(_object(text))
     except ValidationError as error:
         raise SpeakerChoiceError(first_problem(error)) from error
     if not entry.is_request_satisfied.answer and entry.next_speaker.answer not in names:
@@ -190,7 +229,14 @@ def _object(text: str) -> dict[str, Any]:
     return data
 
 
-JSON_RETRIES: Final = 10  # AutoGen's
+JSON_RETRIES: Final = 5  # AutoGen asks ten times, each time the same
+NOT_BELIEVED: Final = (
+    "is_request_satisfied can't be true: no member of the team has spoken yet. Say who begins, and with what"
+)
+AGAIN: Final = """That can't be used: {problem}.
+
+Answer again with one JSON object of the form above, with short reasons, and with nothing before or after it."""
+_WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +265,7 @@ class Orchestrator:
     def __init__(self, model_client: ChatCompletionClient, final_answer_prompt: str) -> None:
         self._client = model_client
         self._final_answer_prompt = final_answer_prompt
+        self._used = NOTHING
 
     async def begin(self, team: Roster, task: str) -> tuple[str, str]:
         """The first facts and the first plan."""
@@ -249,29 +296,46 @@ class Orchestrator:
         plan = _text(await self._ask([*asked, UserMessage(content=plan_prompt, source=team.name)]))
         return facts, plan
 
-    async def progress(self, team: Roster, context: Sequence[LLMMessage], task: str) -> LedgerEntry:
-        """How the work stands. An answer that can't be read is asked for again.
+    async def progress(
+        self, team: Roster, context: Sequence[LLMMessage], task: str, *, is_first: bool = False
+    ) -> LedgerEntry:
+        """How the work stands. An answer that can't be read is asked for again, and the model is told why.
+
+        Args:
+            team: The members.
+            context: What was said since the last plan.
+            task: What is to be done.
+            is_first: No member has spoken yet: that all is done already is not believed.
 
         Raises:
             SpeakerChoiceError: None of the answers could be read (a ValueError).
         """
         prompt = PROGRESS.format(task=task, team=team.description, names=", ".join(team.names))
-        asked = [*context, UserMessage(content=prompt, source=team.name)]
+        asked: list[LLMMessage] = [*context, UserMessage(content=prompt, source=team.name)]
         problem = ""
-        for _ in range(JSON_RETRIES):
-            answer = await self._ask(asked, **self._json_output())
+        for tried in range(JSON_RETRIES):
+            text = ""
             try:
-                return read_ledger(_text(answer), team.names)
-            except SpeakerChoiceError as error:
+                text = _text(await self._ask(asked, **self._json_output(team.names)))
+                ledger = read_ledger(text, team.names)
+            except (SpeakerChoiceError, BadResponseError) as error:
                 problem = error.reason
+            else:
+                if not (is_first and ledger.is_request_satisfied.answer):
+                    return ledger
+                if tried:
+                    return _begun(ledger, team.names, task)
+                problem = NOT_BELIEVED
+            asked = [*asked, AssistantMessage(content=text, source=team.name)] if text else asked
+            asked = [*asked, UserMessage(content=AGAIN.format(problem=problem), source=team.name)]
         raise SpeakerChoiceError(
             f"Failed to parse ledger information after multiple retries. The last time: {problem}"
         )
 
-    def _json_output(self) -> dict[str, Any]:
+    def _json_output(self, names: Sequence[str]) -> dict[str, Any]:
         info = self._client.model_info
         if info.get("structured_output", False):
-            return {"json_output": LedgerEntry}
+            return {"json_output": ledger_class(tuple(names))}
         return {"json_output": True} if info.get("json_output", False) else {}
 
     async def final_answer(self, team: Roster, context: Sequence[LLMMessage], task: str) -> str:
@@ -281,7 +345,37 @@ class Orchestrator:
 
     async def _ask(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
         seen = messages if self._client.model_info["vision"] else without_images(messages)
-        return await self._client.create(seen, **options)
+        try:
+            result = await self._client.create(seen, **options)
+        except ModelError as error:
+            self._used += charged(error)
+            raise
+        self._used += result.usage
+        return result
+
+    def for_step(self) -> Orchestrator:
+        """The same for one step, whose usage is its own."""
+        one = copy.copy(self)
+        one._used = NOTHING
+        return one
+
+    def taken(self) -> RequestUsage | None:
+        """The tokens that were used since the last time; None: none."""
+        used, self._used = self._used, NOTHING
+        return used if used.total_tokens else None
+
+
+def _begun(ledger: LedgerEntry, names: Sequence[str], task: str) -> LedgerEntry:
+    """A ledger of a model that insists that all is done, as one with which the work begins."""
+    speaker = ledger.next_speaker.answer if ledger.next_speaker.answer in names else names[0]
+    told = ledger.instruction_or_question.answer.strip() or task
+    return ledger.model_copy(
+        update={
+            "is_request_satisfied": BooleanAnswer(reason="Nobody has spoken yet.", answer=False),
+            "next_speaker": StringAnswer(reason=ledger.next_speaker.reason, answer=speaker),
+            "instruction_or_question": StringAnswer(reason="", answer=told),
+        }
+    )
 
 
 def _text(result: CreateResult) -> str:
@@ -322,7 +416,7 @@ class Step:
     def __init__(
         self, orchestrator: Orchestrator, team: Roster, state: MagenticState, context: Sequence[LLMMessage]
     ) -> None:
-        self._orchestrator = orchestrator
+        self._orchestrator = orchestrator.for_step()
         self._team = team
         self.state = state.model_copy()
         self.context = list(context)
@@ -350,7 +444,9 @@ class Step:
     async def progress(self) -> LedgerEntry:
         """How the work stands; counts the stalls."""
         self.state.n_rounds += 1
-        ledger = await self._orchestrator.progress(self._team, self.context, self.state.task)
+        ledger = await self._orchestrator.progress(
+            self._team, self.context, self.state.task, is_first=self.state.n_rounds == 1
+        )
         stalls = self.state.n_stalls + (1 if ledger.is_stalled else -1)
         if not ledger.is_request_satisfied.answer:
             self.state.n_stalls = max(0, stalls)
@@ -367,7 +463,8 @@ class Step:
         return Choice(said=self._said, resets=self._resets, stop=reason)
 
     def _say(self, text: str) -> None:
-        self._said.append(TextMessage(content=text, source=self._team.name))
+        usage = self._orchestrator.taken()
+        self._said.append(TextMessage(content=text, source=self._team.name, models_usage=usage))
         self.context.append(AssistantMessage(content=text, source=self._team.name))
 
     @property
@@ -494,10 +591,11 @@ class MagenticOneGroupChat(BaseGroupChat, Component[MagenticOneGroupChatConfig])
     is the run's `stop_reason`; stalled too often, then it plans again, and the members forget what they have heard; else
     it tells a member what to do. Each task begins with a new plan.
 
-    Where AutoGen's is broken: an answer of the model that names no member or lacks a field is asked for again (up to ten
-    times, then the run fails with SpeakerChoiceError), rounds are counted from the beginning of each task, a plan after plan
-    without a turn ends, members may be teams, and messages of any type can be said. The task counts for the termination
-    condition, as in all teams.
+    Where AutoGen's is broken: an answer of the model that names no member, lacks a field or was cut off is asked for again,
+    with the reason (four times, then the run fails with SpeakerChoiceError). A name that is nearly right is taken. That all
+    is done before a member has spoken is not believed. Messages carry what the model used. Rounds are counted from the
+    beginning of each task, a plan after plan without a turn ends, members may be teams, and messages of any type can be
+    said. The task counts for the termination condition, as in all teams.
 
     Args:
         participants: The members.

@@ -10,10 +10,11 @@ import pytest
 from callboard.conditions import MaxMessageTermination
 from callboard.memory.llm_messages import Image
 from callboard.messages import MultiModalMessage, SelectSpeakerEvent
-from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient
-from callboard.models.errors import BadRequestError
+from callboard.models import ModelFamily, ModelInfo, ReplayChatCompletionClient, RequestUsage
+from callboard.models.errors import BadRequestError, BadResponseError
+from callboard.models.openai.chat_request import class_format
 from callboard.teams import MagenticOneGroupChat, SpeakerChoiceError, TeamRunError
-from callboard.teams.magentic_one import LedgerEntry, read_ledger
+from callboard.teams.magentic_one import LedgerEntry, nearest, read_ledger
 from tests.helpers.ledgers import ledger
 from tests.helpers.team_members import Parrot, shown_by, speakers_of
 
@@ -84,7 +85,11 @@ def test_nobody_has_to_be_named_at_the_end() -> None:
     [
         # The ledger, an instruction before each turn, the final answer.
         ([ledger(), ledger("bob"), ledger(done=True)], {}, "boss boss ann boss bob boss", "because"),
-        ([ledger(done=True, reason="easy")], {}, "boss boss", "easy"),
+        # Nobody has done anything yet: that all is done is not believed.
+        ([ledger(done=True), ledger("bob"), ledger(done=True)], {}, "boss boss bob boss", "because"),
+        ([ledger("eve", done=True)] * 2 + [ledger(done=True)], {}, "boss boss ann boss", "because"),
+        # A name that is nearly right.
+        ([ledger("Bob, the coder"), ledger(done=True)], {}, "boss boss bob boss", "because"),
         # A stall counts one up and progress one down; at the limit there is a new plan.
         (
             [ledger(), ledger("bob", progress=False), "facts2", "plan2", ledger(), ledger(done=True)],
@@ -169,7 +174,7 @@ async def test_the_model_sees_what_was_said_since_the_plan() -> None:
 
 @pytest.mark.parametrize(
     ("structured", "json_output", "asked"),
-    [(True, True, LedgerEntry), (False, True, True), (False, False, None)],
+    [(True, True, "LedgerEntry"), (False, True, True), (False, False, None)],
 )
 async def test_the_ledger_is_asked_for_as_the_model_can(
     structured: bool, json_output: bool, asked: Any
@@ -181,9 +186,22 @@ async def test_the_ledger_is_asked_for_as_the_model_can(
         family=ModelFamily.UNKNOWN,
         structured_output=structured,
     )
-    model = ReplayChatCompletionClient(["facts", "plan", ledger(done=True), "x"], info)
-    await MagenticOneGroupChat([Parrot("ann")], model).run(task="Find it.")
-    assert [call.get("json_output") for call in model.create_calls] == [None, None, asked, None]
+    answers = ["facts", "plan", ledger(), ledger(done=True), "x"]
+    model = ReplayChatCompletionClient(answers, info)
+    await MagenticOneGroupChat([Parrot("ann"), Parrot("bob")], model).run(task="Find it.")
+    given = [call.get("json_output") for call in model.create_calls]
+    assert [one.__name__ if isinstance(one, type) else one for one in given] == [
+        None,
+        None,
+        asked,
+        asked,
+        None,
+    ]
+    if structured:
+        asked_for: Any = given[2]
+        schema = class_format(asked_for)["json_schema"]
+        assert schema["schema"]["$defs"]["Speaker"]["properties"]["answer"]["enum"] == ["ann", "bob"]
+        assert schema["strict"]
 
 
 async def test_a_model_that_cannot_see_gets_no_pictures() -> None:
@@ -206,7 +224,7 @@ async def test_a_model_that_cannot_see_gets_no_pictures() -> None:
 
 
 async def test_a_final_answer_prompt_of_your_own() -> None:
-    model = ReplayChatCompletionClient(["facts", "plan", ledger(done=True), "x"])
+    model = ReplayChatCompletionClient(["facts", "plan", ledger(), ledger(done=True), "x"])
     team = MagenticOneGroupChat([Parrot("ann")], model, final_answer_prompt='Answer {task} as {"json": true}')
     await team.run(task="Find it.")
     assert model.create_calls[-1]["messages"][-1].content == 'Answer Find it. as {"json": true}'
@@ -258,7 +276,43 @@ async def test_a_ledger_that_can_never_be_read_ends_the_run() -> None:
     team = MagenticOneGroupChat([Parrot("ann")], model)
     with pytest.raises(TeamRunError, match=r"Failed to parse ledger information after multiple retries\."):
         await team.run(task="Find it.")
-    assert len(model.create_calls) == 2 + 1 + 10
+    asked = model.create_calls[3:]
+    assert len(asked) == 5
+    assert len({str(call["messages"]) for call in asked}) == 5, "none is asked twice"
+    assert "That can't be used: it is not JSON." in str(asked[-1]["messages"][-1].content)
+
+
+async def test_a_ledger_that_was_cut_off_is_asked_for_with_the_reason() -> None:
+    cut = BadResponseError("m", "the answer is no LedgerEntry; it was cut off at the limit of tokens")
+    model = ReplayChatCompletionClient(["facts", "plan", cut, ledger(), ledger(done=True), "x"])
+    await MagenticOneGroupChat([Parrot("ann")], model).run(task="Find it.")
+    assert "it was cut off at the limit of tokens" in str(model.create_calls[3]["messages"][-1].content)
+
+
+async def test_its_messages_carry_what_the_model_used() -> None:
+    model = ReplayChatCompletionClient(["facts", "plan", ledger(), ledger(done=True), "The answer."])
+    result = await MagenticOneGroupChat([Parrot("ann")], model).run(task="Find it.")
+    used = [one.models_usage for one in result.messages if one.source == BOSS]
+    assert all(one is not None for one in used)
+    assert sum(filter(None, used), RequestUsage(0, 0)) == model.total_usage()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("coder", "coder"),
+        ("Coder", "coder"),
+        (" the coder.", "coder"),
+        ("Coder Agent", "coder"),
+        ("web_surfr", "web_surfer"),
+        ("coder or web_surfer", "coder or web_surfer"),
+        ("eve", "eve"),
+        (3, 3),
+        ("", ""),
+    ],
+)
+def test_a_name_that_is_nearly_right(text: Any, name: Any) -> None:
+    assert nearest(["coder", "web_surfer"], text) == name
 
 
 async def test_a_failed_model_call_leaves_nothing_behind() -> None:
