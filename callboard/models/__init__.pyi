@@ -1,4 +1,8 @@
-from .base import ChatCompletionClient as ChatCompletionClient, CreateOptions as CreateOptions
+from .base import (
+    ChatCompletionClient as ChatCompletionClient,
+    CreateOptions as CreateOptions,
+    ModelRequest as ModelRequest,
+)
 from .budget import (
     Budget as Budget,
     MeteredChatCompletionClient as MeteredChatCompletionClient,
@@ -23,6 +27,10 @@ from .replay import (
 from .retries import (
     ModelRetries as ModelRetries,
     RetryingChatCompletionClient as RetryingChatCompletionClient,
+)
+from .several import (
+    FallbackChatCompletionClient as FallbackChatCompletionClient,
+    RoutingChatCompletionClient as RoutingChatCompletionClient,
 )
 from .stores import LocalStore as LocalStore, RuntimeStore as RuntimeStore
 from .types import (

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -125,6 +125,9 @@ class ChatCompletionClient(ComponentBase[BaseModel], ABC):
     def max_completion_tokens(self) -> int | None:
         """Tokens that an answer may have as this client was set up; None: only the model's own limit."""
         return None
+
+    meters_itself: ClassVar[bool] = False
+    """Whether it meters in a run whatever it asks, so that nothing around it has to."""
 
     @property
     def template_tokens(self) -> int:

