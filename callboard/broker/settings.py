@@ -21,7 +21,12 @@ from .errors import SettingsError
 logger = logging.getLogger("callboard.broker")
 
 PREFIX: Final = "CALLBOARD_"
-_NO_SETTINGS: Final = frozenset({"CALLBOARD_PROCESS_TOKEN"})  # a supervisor gives it to each of its children
+_NO_SETTINGS: Final = frozenset(
+    {
+        "CALLBOARD_PROCESS_TOKEN",  # a supervisor gives it to each of its children
+        "CALLBOARD_MODELS",  # a table of models, see callboard/models/info.py
+    }
+)
 DEFAULT_NAMESPACE: Final = "main"
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 

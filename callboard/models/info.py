@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, Required
 
 from typing_extensions import TypedDict  # pydantic does not read that of typing before Python 3.12
@@ -12,7 +16,7 @@ from typing_extensions import TypedDict  # pydantic does not read that of typing
 from callboard.errors import SettingValueError, did_you_mean
 
 from .errors import ModelNotFoundError
-from .types import ModelFamily, RequestUsage
+from .types import RequestUsage
 
 PER: Final = 1_000_000  # tokens that a price is for
 
@@ -71,70 +75,56 @@ class KnownModel:
     context: int
 
 
-def _row(
-    family: str,
-    context: int,
-    *,
-    vision: bool = True,
-    tools: bool = True,
-    json: bool = True,
-    schema: bool = True,
-    systems: bool = True,
-) -> KnownModel:
-    info = ModelInfo(
-        vision=vision,
-        function_calling=tools,
-        json_output=json,
-        family=family,
-        structured_output=schema,
-        multiple_system_messages=systems,
-    )
-    return KnownModel(info, context)
-
-
-# Facts from the vendors' model pages, as AutoGen 0.7.5 lists them. Sizes in tokens.
-KNOWN: Final[Mapping[str, KnownModel]] = {
-    "gpt-5": _row(ModelFamily.GPT_5, 400_000),
-    "gpt-5-mini": _row(ModelFamily.GPT_5, 400_000),
-    "gpt-5-nano": _row(ModelFamily.GPT_5, 400_000),
-    "gpt-4.1": _row(ModelFamily.GPT_41, 1_047_576),
-    "gpt-4.1-mini": _row(ModelFamily.GPT_41, 1_047_576),
-    "gpt-4.1-nano": _row(ModelFamily.GPT_41, 1_047_576),
-    "gpt-4.5-preview": _row(ModelFamily.GPT_45, 128_000),
-    "gpt-4o": _row(ModelFamily.GPT_4O, 128_000),
-    "gpt-4o-mini": _row(ModelFamily.GPT_4O, 128_000),
-    "gpt-4-turbo": _row(ModelFamily.GPT_4, 128_000, schema=False),
-    "gpt-4-turbo-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
-    "gpt-4-0125-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
-    "gpt-4-1106-preview": _row(ModelFamily.GPT_4, 128_000, vision=False, schema=False),
-    "gpt-4": _row(ModelFamily.GPT_4, 8_192, vision=False, schema=False),
-    "gpt-4-32k": _row(ModelFamily.GPT_4, 32_768, vision=False, schema=False),
-    "gpt-3.5-turbo": _row(ModelFamily.GPT_35, 16_385, vision=False, schema=False),
-    "o1": _row(ModelFamily.O1, 200_000, systems=False),
-    "o1-preview": _row(
-        ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
-    ),
-    "o1-mini": _row(
-        ModelFamily.O1, 128_000, vision=False, tools=False, json=False, schema=False, systems=False
-    ),
-    "o3": _row(ModelFamily.O3, 200_000),
-    "o3-mini": _row(ModelFamily.O3, 200_000, vision=False),
-    "o4-mini": _row(ModelFamily.O4, 200_000),
-    "gemini-1.5-flash": _row(ModelFamily.GEMINI_1_5_FLASH, 1_048_576, systems=False),
-    "gemini-1.5-flash-8b": _row(ModelFamily.GEMINI_1_5_FLASH, 1_048_576, systems=False),
-    "gemini-1.5-pro": _row(ModelFamily.GEMINI_1_5_PRO, 2_097_152, systems=False),
-    "gemini-2.0-flash": _row(ModelFamily.GEMINI_2_0_FLASH, 1_048_576, systems=False),
-    "gemini-2.5-flash": _row(ModelFamily.GEMINI_2_5_FLASH, 1_048_576, systems=False),
-    "gemini-2.5-pro": _row(ModelFamily.GEMINI_2_5_PRO, 1_048_576, systems=False),
-    "claude-3-haiku": _row(ModelFamily.CLAUDE_3_HAIKU, 200_000, json=False, schema=False),
-    "claude-3-sonnet": _row(ModelFamily.CLAUDE_3_SONNET, 200_000, json=False, schema=False),
-    "claude-3-opus": _row(ModelFamily.CLAUDE_3_OPUS, 200_000, json=False, schema=False),
-    "claude-3-5-haiku": _row(ModelFamily.CLAUDE_3_5_HAIKU, 200_000, json=False, schema=False),
-    "claude-3-5-sonnet": _row(ModelFamily.CLAUDE_3_5_SONNET, 200_000, json=False, schema=False),
-    "claude-3-7-sonnet": _row(ModelFamily.CLAUDE_3_7_SONNET, 200_000, json=False, schema=False),
-    "claude-sonnet-4": _row(ModelFamily.CLAUDE_4_SONNET, 200_000, json=False, schema=False),
-    "claude-opus-4": _row(ModelFamily.CLAUDE_4_OPUS, 200_000, json=False, schema=False),
+TABLE: Final = Path(__file__).with_name("known.json")
+OWN_TABLE: Final = "CALLBOARD_MODELS"  # variable with the path of a table of yours, in the same form
+NOTHING_KNOWN: Final = (
+    "model_info is required, for nothing is known of this model; a row in the file of "
+    f"{OWN_TABLE} is one for all programs."
+)
+NAMES: Final[Mapping[str, str]] = {
+    "vision": "vision",
+    "tools": "function_calling",
+    "json": "json_output",
+    "schema": "structured_output",
+    "systems": "multiple_system_messages",
 }
+"""What `can` lists in a table, and the key of ModelInfo that it is."""
+
+
+def read_table(path: Path) -> dict[str, KnownModel]:
+    """The models of a table.
+
+    Args:
+        path: a JSON file: ``{"models": {"my-model": {"family": "unknown", "context": 8192, "can": "tools json"}}}``.
+
+    Raises:
+        SettingValueError: it can't be read, or a row is not like this.
+    """
+    try:
+        rows = json.loads(path.read_text("utf-8"))["models"]
+        return {name: _known(row) for name, row in rows.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        rule = f"a table of models as JSON, see docs/models.md ({type(error).__name__}: {error})"
+        raise SettingValueError(OWN_TABLE, str(path), rule) from error
+
+
+def _known(row: Mapping[str, Any]) -> KnownModel:
+    can = row["can"].split()
+    if unknown := [word for word in can if word not in NAMES]:
+        raise ValueError(f"a model can't {unknown[0]!r}, only {', '.join(NAMES)}")
+    info: Any = {"family": str(row["family"]), **{key: word in can for word, key in NAMES.items()}}
+    return KnownModel(info, int(row["context"]))
+
+
+@cache
+def known_models() -> Mapping[str, KnownModel]:
+    """The models of our table, which says its date, then those of the file that CALLBOARD_MODELS names, which win.
+
+    Raises:
+        SettingValueError: the file can't be read.
+    """
+    own = os.environ.get(OWN_TABLE)
+    return {**read_table(TABLE), **(read_table(Path(own)) if own else {})}
 
 
 def without_version(model: str) -> str:
@@ -144,7 +134,8 @@ def without_version(model: str) -> str:
 
 def known_model(model: str) -> KnownModel | None:
     """The row of a model; a version behind its name ("gpt-4o-2024-08-06") does not matter. None: not known."""
-    return KNOWN.get(model) or KNOWN.get(without_version(model))
+    known = known_models()
+    return known.get(model) or known.get(without_version(model))
 
 
 def get_info(model: str) -> ModelInfo:
@@ -168,10 +159,8 @@ def get_token_limit(model: str) -> int:
 def _row_of(model: str) -> KnownModel:
     known = known_model(model)
     if known is None:
-        nearest = did_you_mean(model, KNOWN)
-        raise ModelNotFoundError(
-            model, f"model_info is required, for nothing is known of this model. {nearest}"
-        )
+        nearest = did_you_mean(model, known_models())
+        raise ModelNotFoundError(model, f"{NOTHING_KNOWN} {nearest}")
     return known
 
 

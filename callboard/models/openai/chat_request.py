@@ -413,6 +413,8 @@ FINISH_REASONS: Final[Mapping[str, FinishReasons]] = {
     "content_filter": "content_filter",
 }
 REPLY_SCHEMA_NAME: Final = "reply"
+THINKING: Final = ("gpt-5", "o1", "o3", "o4")
+"""Families for which OpenAI refuses `max_tokens`; what limits their answers is `max_completion_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,6 +486,8 @@ class ChatRequest:
             _reply_format(offer, output) if uses_schema else output.response_format()
         )
         arguments |= offer.arguments(request)
+        if settings.info["family"] in THINKING and "max_tokens" in arguments:
+            arguments.setdefault("max_completion_tokens", arguments.pop("max_tokens"))
         given = {name: value for name, value in arguments.items() if value is not None}
         told = KnownCalls.of(request.messages, offer.tools)
         return cls(settings, given, output, offer.callable, told, uses_schema, bool(offer.callable))

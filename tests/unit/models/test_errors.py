@@ -86,7 +86,8 @@ def test_the_sentences_name_a_remedy() -> None:
     with pytest.raises(ModelNotFoundError) as unknown:
         get_info("gpt-4x")
     assert str(unknown.value) == (
-        "gpt-4x: model_info is required, for nothing is known of this model. Did you mean 'gpt-4'?"
+        "gpt-4x: model_info is required, for nothing is known of this model; a row in the file of CALLBOARD_MODELS is "
+        "one for all programs. Did you mean 'gpt-4'?"
     )
     assert (
         str(ModelNotFoundError("x", "no", 404)) == "x: no (HTTP 404). Check the model's name and the base_url"
