@@ -12,7 +12,7 @@ NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 FILE_NAME = re.compile(r"^# ([\w/]+\.\w+)$")
 ENTRY = r"\d{13}-\d+"
 WORKER = r"laptop:4711:k3x0p9qa:1"
-LANGUAGES = ("python", "console", "text", "lua", "mermaid", "")
+LANGUAGES = ("python", "console", "text", "lua", "mermaid", "yaml", "ini", "dockerfile", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
