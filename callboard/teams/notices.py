@@ -228,8 +228,9 @@ class RunStart:
 
     async def _start(self, input_id: str) -> None:
         order = self.order.model_copy(update={"hearer": f"{QUESTION} {input_id}"})
+        # Not the id with which a client starts the run: it would be taken for that order come again, and be dropped.
         with in_run_path(order.path):
-            await self._runtime.tell(order, self.manager, message_id=f"start:{self.manager}:{order.run_id}")
+            await self._runtime.tell(order, self.manager, message_id=f"{input_id}:starts")
 
     async def ended(self, input_id: str) -> None:
         """The handler goes on."""

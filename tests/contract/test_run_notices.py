@@ -184,6 +184,43 @@ async def test_a_run_that_can_not_begin_does_not_leave_its_handler_waiting(
     assert await ended_for(runtime, "limited", tokens=9) == "TeamRunError"
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_handler_waits_for_a_run_that_another_has_begun(
+    runtime: RedisAgentRuntime, is_over: bool
+) -> None:
+    client = (plain if is_over else asking).on(runtime, f"j-{'plain' if is_over else 'asking'}")
+    await client.start(task="Go", run_id="r")
+    if is_over:
+        async for _ in client.follow("r"):
+            pass
+        job = Job(teams=["plain"], run_id="r")
+    else:
+        job = Job(teams=["asking"], run_id="r")
+    await runtime.publish_message(job, TopicId("tables", "ada"), message_id="j")
+    if not is_over:
+
+        async def asks() -> bool:
+            return len(await runtime.inputs.list()) == 1
+
+        await eventually(asks)
+        (question,) = await runtime.inputs.list()
+        await runtime.inputs.answer(question.id, "You may")
+
+    async def has_said() -> bool:
+        return len(await said(runtime)) == 1
+
+    await eventually(has_said)
+
+
+async def test_the_id_of_a_conversation_may_be_long(runtime: RedisAgentRuntime) -> None:
+    await runtime.publish_message(Job(teams=["plain"]), TopicId("tables", "ada"), message_id="j" * 1000)
+
+    async def has_said() -> bool:
+        return await said(runtime) == ["1 bob speaks"]
+
+    await eventually(has_said)
+
+
 async def test_who_waits_outside_of_a_handler_is_told_so(runtime: RedisAgentRuntime) -> None:
     context = MessageContext(
         sender=None, topic_id=None, is_rpc=False, cancellation_token=CancellationToken(), message_id="m"

@@ -30,6 +30,7 @@ class Job(BaseModel):
 
     teams: list[str]
     tokens: int | None = None
+    run_id: str | None = None
 
 
 class Member(BaseChatAgent):
@@ -112,7 +113,10 @@ class Waiter(RoutedAgent):
         budget = None if message.tokens is None else RunBudget(tokens=message.tokens)
         try:
             results = await asyncio.gather(
-                *(client.run_within(ctx, task="Go", budget=budget) for client in clients)
+                *(
+                    client.run_within(ctx, task="Go", budget=budget, run_id=message.run_id)
+                    for client in clients
+                )
             )
         except (TeamRunError, RunCancelledError) as error:
             self.state.said = [*self.state.said, type(error).__name__]
