@@ -23,7 +23,7 @@ APP = '''"""A small Callboard app: it counts visits, one counter per place."""
 
 from pydantic import BaseModel
 
-from callboard import App, MessageContext, RoutedAgent, event, rpc
+from callboard import App, MessageContext, Request, RoutedAgent, event, rpc
 
 
 class Visit(BaseModel):
@@ -32,27 +32,23 @@ class Visit(BaseModel):
     name: str
 
 
-class HowMany(BaseModel):
-    """Asks a counter for its total."""
-
-
 class Count(BaseModel):
-    """The answer."""
+    """The state of a counter, and its answer."""
 
-    total: int
-    last: str | None
+    total: int = 0
+    last: str | None = None
+
+
+class HowMany(BaseModel, Request[Count]):
+    """Asks a counter for its total."""
 
 
 app = App("{name}")
 
 
 @app.agent("counter", topics=["visits"])
-class Counter(RoutedAgent):
+class Counter(RoutedAgent[Count]):
     """One counter per place; its state is stored with every message that it handles."""
-
-    class State(BaseModel):
-        total: int = 0
-        last: str | None = None
 
     @event
     async def on_visit(self, message: Visit, ctx: MessageContext) -> None:
