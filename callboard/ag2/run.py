@@ -12,6 +12,7 @@ from callboard.groupchat.messages import Message
 from callboard.runs.launch import RunOptions, a_run, run, take_in
 from callboard.runs.response import AsyncRunResponse, RunResponse, loop_thread
 from callboard.runs.team import name_of
+from callboard.runtime.runtime import on_bus
 from callboard.teams.group_chat import BaseGroupChat, host
 
 from .pattern import Pattern
@@ -48,9 +49,9 @@ def run_group_chat(
     team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)
     runtime = options.get("runtime")
     if runtime is not None:
-        thread = loop_thread()
-        take_in(runtime, thread, "run_group_chat")
-        thread.call(host(team, runtime, team.name), "run_group_chat()")
+        thread, bus = loop_thread(), on_bus(runtime)
+        take_in(bus, thread, "run_group_chat")
+        thread.call(host(team, bus, team.name), "run_group_chat()")
     return run(team, **given)
 
 
@@ -64,7 +65,7 @@ async def a_run_group_chat(
     team, given = _team(pattern, max_rounds, options), _options(pattern, messages, options)
     runtime = options.get("runtime")
     if runtime is not None:
-        await host(team, runtime, team.name)
+        await host(team, on_bus(runtime), team.name)
     return await a_run(team, **given)
 
 

@@ -26,6 +26,7 @@ from .events import (
     MemoryQueryEvent as MemoryQueryEvent,
     MessageFactory as MessageFactory,
     ModelClientStreamingChunkEvent as ModelClientStreamingChunkEvent,
+    OutageEvent as OutageEvent,
     SelectorEvent as SelectorEvent,
     SelectSpeakerEvent as SelectSpeakerEvent,
     ThoughtEvent as ThoughtEvent,

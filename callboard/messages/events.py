@@ -222,6 +222,24 @@ class AttemptEndedEvent(BaseAgentEvent):
         return self.content
 
 
+@message(name="callboard.OutageEvent")
+class OutageEvent(BaseAgentEvent):
+    """`source` can't go on, because something that it needs is away, such as its model; it begins its turn again later.
+
+    AutoGen has no such event: there the run fails.
+
+    Attributes:
+        content: A sentence for people, with the error.
+    """
+
+    content: str
+    type: Literal["OutageEvent"] = "OutageEvent"
+
+    def to_text(self) -> str:
+        """The sentence."""
+        return self.content
+
+
 @message(name="callboard.ThoughtEvent")
 class ThoughtEvent(BaseAgentEvent):
     """A model's reasoning, or the text that came with its calls.
@@ -306,6 +324,7 @@ AgentEvent: TypeAlias = Annotated[
     | InputAnsweredEvent
     | ModelClientStreamingChunkEvent
     | AttemptEndedEvent
+    | OutageEvent
     | ThoughtEvent
     | SelectSpeakerEvent
     | SelectorEvent

@@ -367,7 +367,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         """Set the most aside that a request may need; return the tokens of its prompt, as they are counted."""
         limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
         counted = self._tokens_of(request)
-        # guard: a server's template does not carry a request over its budget
+        # A server's template must not carry a request over its budget.
         self._overhead = max(self._overhead, await self.ledger.overhead(self.model))
         most = self._most(request, counted + self._added, any(unit == "usd" for _, unit, _ in limits))
         refused = await self.ledger.hold(where, hold_id, most, limits)

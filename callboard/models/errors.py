@@ -202,6 +202,16 @@ def charged(error: BaseException) -> RequestUsage:
     return usage if isinstance(usage, RequestUsage) else RequestUsage(0, 0)
 
 
+# Errors of the HTTP client before there is a connection, by name: the client may be one of two packages.
+NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"})
+
+
+def was_never_sent(error: BaseException) -> bool:
+    """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
+    cause = None if error.__cause__ is None else error.__cause__.__cause__
+    return type(cause).__name__ in NEVER_SENT
+
+
 def charge(error: BaseException, usage: RequestUsage) -> None:
     """Say in an error that the request used these tokens, too."""
     if isinstance(error, ModelError):

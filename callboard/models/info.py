@@ -214,6 +214,10 @@ class ModelSettings:
     Attributes:
         prices: model -> Price. Nothing is built in: prices change, and yours may be others.
         max_attempts: how often one request is made before its error is raised.
+        max_attempts_on_bus: the same at most in a handler: after an outage the bus tries its message again, and the two
+            multiply.
+        max_timeouts: how often one request is made whose answer does not come in time. The server may have worked on each,
+            and charge it: so the last of these timeouts is no outage, and uses up an attempt of the message.
         retry_base: seconds, upper bound of the first pause; doubles with each attempt.
         retry_cap: seconds, upper bound of every pause.
         max_corrections: how often a request is made again, with what was wrong in its words, because its answer does not
@@ -231,6 +235,8 @@ class ModelSettings:
 
     prices: Mapping[str, Price] = field(default_factory=dict)
     max_attempts: int = 5
+    max_attempts_on_bus: int = 2
+    max_timeouts: int = 2
     retry_base: float = 0.5
     retry_cap: float = 20.0
     max_corrections: int = 1

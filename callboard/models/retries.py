@@ -17,9 +17,10 @@ from callboard.broker.retry import RetryPolicy
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
+from callboard.runtime.steps import running_context
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
-from .errors import Charges, ModelError
+from .errors import Charges, ModelError, ModelTimeoutError, was_never_sent
 from .info import DEFAULTS, ModelSettings
 from .types import CreateResult
 
@@ -49,18 +50,32 @@ class ModelRetries:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random_module.random
 
-    def pause(self, attempt: int, error: ModelError) -> float | None:
-        """Seconds to wait after attempt number `attempt` (from 1) ended with `error`; None: give up."""
+    def pause(self, attempt: int, error: ModelError, timeouts: int = 0) -> float | None:
+        """Seconds to wait after attempt number `attempt` (from 1) ended with `error`; None: give up.
+
+        Args:
+            attempt: its number.
+            error: its end.
+            timeouts: how many attempts were sent and not answered in time, this one included.
+        """
         settings = self.settings
+        if timeouts >= settings.max_timeouts and _is_unanswered(error):
+            # A model that works too long would be asked again and again as if it were away, and charge each time.
+            setattr(error, "is_outage", False)  # noqa: B010 - of this error, whose class is an outage
+            return None
         if not error.is_outage or (error.retry_after or 0.0) > settings.longest_retry_after:
             return None
-        policy = RetryPolicy(settings.max_attempts, settings.retry_base, settings.retry_cap, FULL_JITTER)
+        on_bus = running_context() is not None
+        most = min(settings.max_attempts, settings.max_attempts_on_bus) if on_bus else settings.max_attempts
+        policy = RetryPolicy(most, settings.retry_base, settings.retry_cap, FULL_JITTER)
         outcome = policy.decide(attempt, error, random=self.random)
         return None if isinstance(outcome, DeadLetter) else outcome.delay
 
-    async def wait(self, attempt: int, error: ModelError, token: CancellationToken | None = None) -> None:
+    async def wait(
+        self, attempt: int, error: ModelError, token: CancellationToken | None = None, timeouts: int = 0
+    ) -> None:
         """Wait until the next attempt; raise the error when there is none."""
-        seconds = self.pause(attempt, error)
+        seconds = self.pause(attempt, error, timeouts)
         if seconds is None:
             raise error
         logger.warning(
@@ -77,12 +92,13 @@ class ModelRetries:
         Raises:
             ModelError: the last one.
         """
-        attempt = 1
+        attempt, timeouts = 1, 0
         while True:
             try:
                 return await function()
             except ModelError as error:
-                await self.wait(attempt, error, token)
+                timeouts += _is_unanswered(error)
+                await self.wait(attempt, error, token, timeouts)
             attempt += 1
 
     async def stream(
@@ -95,7 +111,7 @@ class ModelRetries:
         Raises:
             ModelError: the last one.
         """
-        attempt = 1
+        attempt, timeouts = 1, 0
         while True:
             has_begun = False
             try:
@@ -107,8 +123,14 @@ class ModelRetries:
             except ModelError as error:
                 if has_begun:
                     raise
-                await self.wait(attempt, error, token)
+                timeouts += _is_unanswered(error)
+                await self.wait(attempt, error, token, timeouts)
             attempt += 1
+
+
+def _is_unanswered(error: ModelError) -> bool:
+    """Whether a request was sent, and its answer did not come in time: the server may have worked on it."""
+    return isinstance(error, ModelTimeoutError) and not was_never_sent(error)
 
 
 class RetryingChatCompletionClientConfig(BaseModel):

@@ -44,7 +44,7 @@ class _Attempts:
         if shown.is_aside or shown.is_task:
             return 0
         attempt, first = self._begun.get(shown.turn, (shown.attempt, 0))
-        # guard: a reader who goes on from a number hears that what it has is void
+        # A reader who goes on from a number hears that what it has is void.
         void = first if attempt != shown.attempt else 0
         if entry.tag and (void or not first):
             self._begun[shown.turn] = shown.attempt, entry.number

@@ -595,6 +595,8 @@ class Shown:
     def asked(self, input_id: str, question: Question) -> list[Note]:
         return [Note(text=f"{question.text} {input_id}")]
 
+    async def waits(self, input_id: str, question: Question) -> None: ...
+
     async def ended(self, input_id: str) -> None: ...
 
 

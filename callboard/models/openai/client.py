@@ -39,6 +39,7 @@ from callboard.models.errors import (
     ModelError,
     ModelTimeoutError,
     charge,
+    was_never_sent,
 )
 from callboard.models.info import ModelCapabilities, ModelInfo, known_model
 from callboard.models.types import CreateResult, ModelFamily, RequestUsage
@@ -63,11 +64,6 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
 events: Final = logging.getLogger(EVENT_LOGGER_NAME)
-
-# Errors of the HTTP client before there is a connection, by name: the client may be one of two packages.
-NEVER_SENT: Final = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
-)
 
 
 class Tally:
@@ -99,7 +95,7 @@ class Tally:
         try:
             yield
         except (asyncio.CancelledError, ModelTimeoutError, ModelConnectionError) as error:
-            if not _was_never_sent(error):
+            if not was_never_sent(error):
                 self.used += RequestUsage(self._prompt(arguments["messages"]), 0)
             raise
 
@@ -118,12 +114,6 @@ class Tally:
 
     def _prompt(self, messages: Sequence[Mapping[str, Any]]) -> int:
         return count_request(messages, (), self._tokenizer)
-
-
-def _was_never_sent(error: BaseException) -> bool:
-    """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
-    cause = None if error.__cause__ is None else error.__cause__.__cause__
-    return type(cause).__name__ in NEVER_SENT
 
 
 def log_call(arguments: Mapping[str, Any], result: CreateResult) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from callboard import CancellationToken
+from callboard.broker.errors import is_outage
 from callboard.models import (
     ModelRetries,
     ModelSettings,
@@ -172,3 +173,29 @@ def test_by_default_a_few_attempts_are_made() -> None:
     retries = ModelRetries()
     assert retries.pause(4, BUSY) is not None
     assert retries.pause(5, BUSY) is None
+
+
+@pytest.mark.parametrize("never_sent", [True, False])
+async def test_an_answer_that_does_not_come_in_time_is_waited_for_twice(never_sent: bool) -> None:
+    """The server may have worked on each of them, and charge it."""
+
+    class ConnectTimeout(Exception):
+        """As the HTTP client names it."""
+
+    calls = 0
+
+    async def ask() -> str:
+        nonlocal calls
+        calls += 1
+        error = ModelTimeoutError("m", "no answer in time")
+        error.__cause__ = RuntimeError()
+        error.__cause__.__cause__ = ConnectTimeout() if never_sent else TimeoutError()
+        raise error
+
+    async def at_once(seconds: float) -> None: ...
+
+    with pytest.raises(ModelTimeoutError) as raised:
+        await ModelRetries(sleep=at_once).call(ask)
+    assert calls == (5 if never_sent else 2)
+    assert is_outage(raised.value) is never_sent
+    assert is_outage(ModelTimeoutError("m", "another")), "the class stays an outage"
