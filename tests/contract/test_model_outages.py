@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard.agents import AssistantAgent
+from callboard.agents import AssistantAgent, TaskResult
 from callboard.messages import AttemptEndedEvent, OutageEvent
 from callboard.models import ReplayChatCompletionClient, RetryingChatCompletionClient
 from callboard.models.errors import ModelConnectionError, ModelError, ModelOverloadedError, ModelTimeoutError
@@ -47,8 +47,10 @@ async def test_readers_see_that_a_member_has_to_wait(
     outages = [item for item in shown if isinstance(item, OutageEvent)]
     assert "the server is away" in outages[0].content
     assert isinstance(shown[shown.index(outages[-1]) + 1], AttemptEndedEvent)
-    assert shown[-1].messages[-1].to_text() == "Hello."
-    assert not [one for one in shown[-1].messages if isinstance(one, OutageEvent)]
+    result = shown[-1]
+    assert isinstance(result, TaskResult)
+    assert result.messages[-1].to_text() == "Hello."
+    assert not [one for one in result.messages if isinstance(one, OutageEvent)]
     assert len(model.create_calls) == 4, "two in each attempt: the bus makes the others"
 
 
