@@ -39,7 +39,7 @@ from callboard.messages.events import (
 )
 from callboard.models.base import ChatCompletionClient
 from callboard.models.info import ModelInfo
-from callboard.models.types import CreateResult, ending_of
+from callboard.models.types import CreateResult, metadata_of
 from callboard.tools.approval import NeedsApproval
 from callboard.tools.call import IfUnknown
 from callboard.tools.workbench import Workbench
@@ -413,7 +413,7 @@ def spoken(setup: Setup, answer: CreateResult, message_id: str) -> BaseChatMessa
         "source": setup.name,
         "models_usage": answer.usage,
         "id": message_id,
-        "metadata": ending_of(answer),
+        "metadata": metadata_of(answer),
     }
     if setup.output_type is None:
         return TextMessage(content=content, **known)

@@ -3,13 +3,15 @@
 # ruff: noqa: PLC0414 - the messages are passed on, since they belong to AutoGen's room of models
 from __future__ import annotations
 
+import json
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from itertools import groupby
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from callboard.broker.codec import message
 from callboard.foundation.texts import read_json
@@ -111,6 +113,7 @@ class CreateResult(BaseModel):
         logprobs: of the tokens of the answer, when they were asked for.
         thought: its reasoning, or the text that came along with calls.
         vendor: what the maker wants back with it in the next request, see `AssistantMessage`; None: nothing.
+        citations: the sources that the server names for it, such as pages of a search in the web, as the server sends them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -123,8 +126,11 @@ class CreateResult(BaseModel):
     thought: str | None = None
     vendor: Vendor | None = Field(default=None, exclude_if=is_none)
     requests: int = Field(default=1, exclude_if=_is_one)
+    citations: list[JsonValue] = Field(default_factory=list[JsonValue], exclude_if=operator.not_)
 
 
+CITATIONS: Final = "citations"
+"""Where the metadata of a message has the sources that the server names for it: a list as JSON."""
 ENDED: Final = "ended"
 """Where the metadata of a message names how the model's answer ended, if not as usual: a key of `ENDINGS`."""
 ENDINGS: Final[Mapping[str, str]] = {
@@ -132,6 +138,12 @@ ENDINGS: Final[Mapping[str, str]] = {
     "filtered": "the answer was stopped by the server's content filter",
     "empty": "the answer is empty",
 }
+
+
+def metadata_of(result: CreateResult) -> dict[str, str]:
+    """The metadata of a message with an answer: how it ended, if not as usual, and the sources that it cites."""
+    cited = {CITATIONS: json.dumps(result.citations, ensure_ascii=False)} if result.citations else {}
+    return {**ending_of(result), **cited}
 
 
 def ending_of(result: CreateResult) -> dict[str, str]:

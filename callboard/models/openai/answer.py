@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 
 from callboard.memory.llm_messages import FunctionCall
 from callboard.models.types import ChatCompletionTokenLogprob, RequestUsage
@@ -88,6 +88,20 @@ def _text(value: Any) -> Any:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def _list(value: Any) -> Any:
+    return value if isinstance(value, list) else None
+
+
+def _table(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+class WireAudio(_Wire):
+    """Speech, of which agents get the transcript."""
+
+    transcript: str | None = None
+
+
 class WireMessage(_Wire):
     """A message of the assistant, or a piece of one."""
 
@@ -97,7 +111,20 @@ class WireMessage(_Wire):
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
+    annotations: Annotated[list[JsonValue] | None, BeforeValidator(_list)] = None
+    citations: Annotated[list[JsonValue] | None, BeforeValidator(_list)] = None
+    audio: Annotated[WireAudio | None, BeforeValidator(_table)] = None
     tool_calls: list[WireCall] | None = None
+
+    @property
+    def said(self) -> str:
+        """The text; of speech its transcript."""
+        return self.content or (self.audio.transcript if self.audio else None) or ""
+
+    @property
+    def cited(self) -> list[JsonValue]:
+        """The sources that the server names."""
+        return [*(self.annotations or ()), *(self.citations or ())]
 
     @property
     def thinking(self) -> str:
@@ -135,10 +162,6 @@ def _tokens(value: Any) -> int | None:
     """A number of tokens; None for what is none, so that a wrong count neither costs the answer nor spoils a sum."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value <= MOST_TOKENS else None
-
-
-def _table(value: Any) -> Any:
-    return value if isinstance(value, dict) else None
 
 
 TokenCount: TypeAlias = Annotated[int | None, BeforeValidator(_tokens)]
@@ -250,6 +273,7 @@ class ServerAnswer:
         usage: tokens; zeros when the server did not count.
         beside: what the maker wants back with the message.
         beside_calls: the same of each call that has something, by its id.
+        citations: the sources that the server names.
     """
 
     text: str = ""
@@ -261,6 +285,7 @@ class ServerAnswer:
     logprobs: tuple[ChatCompletionTokenLogprob, ...] | None = None
     beside: Mapping[str, Any] = field(default_factory=dict)
     beside_calls: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    citations: Sequence[JsonValue] = ()
 
 
 def whole_answer(body: bytes | str) -> ServerAnswer | WireError | None:
@@ -290,12 +315,13 @@ def _of_choice(choice: WireChoice, usage: WireUsage | None) -> ServerAnswer | No
         if call.function is not None
     ]
     return ServerAnswer(
-        text=message.content or "",
+        text=message.said,
         reasoning=message.thinking,
         refusal=message.refusal or "",
         calls=tuple(call for call, _ in read),
         beside=message.beside,
         beside_calls={call.id: beside for call, beside in read if beside},
+        citations=message.cited,
         finish=choice.finish_reason,
         usage=usage_of(usage),
         logprobs=None if choice.tokens is None else tuple(choice.tokens),
@@ -352,6 +378,7 @@ class Assembler:
         self._calls: list[_CallParts] = []
         self._by_index: dict[int, _CallParts] = {}
         self._beside: dict[str, Any] = {}
+        self._citations: list[JsonValue] = []
         self._logprobs: list[ChatCompletionTokenLogprob] | None = None
         self._thinking = False
         self._finish: str | None = None
@@ -402,6 +429,7 @@ class Assembler:
         for call in delta.tool_calls or ():
             self._add_call(call)
         self._refusal.append(delta.refusal or "")
+        self._citations += [one for one in delta.cited if one not in self._citations]
         for name, value in delta.beside.items():
             self._beside[name] = _put_together(self._beside.get(name), value)
         pieces: list[str] = []
@@ -409,12 +437,13 @@ class Assembler:
             self._reasoning.append(delta.thinking)
             pieces.append(delta.thinking if self._thinking else OPENING + delta.thinking)
             self._thinking = True
-        if self._thinking and (delta.content or delta.tool_calls or self.is_complete):
+        said = delta.said
+        if self._thinking and (said or delta.tool_calls or self.is_complete):
             pieces.append(CLOSING)
             self._thinking = False
-        if delta.content:
-            self._text.append(delta.content)
-            pieces.append(delta.content)
+        if said:
+            self._text.append(said)
+            pieces.append(said)
         return pieces
 
     def _add_call(self, delta: WireCall) -> None:
@@ -457,6 +486,7 @@ class Assembler:
             refusal="".join(self._refusal),
             calls=tuple(call for call, _ in read),
             beside=self._beside,
+            citations=tuple(self._citations),
             beside_calls={call.id: beside for call, beside in read if beside},
             finish=self._finish,
             usage=self._usage,

@@ -40,7 +40,7 @@ from .answer import (
     split_thought,
     without_fence,
 )
-from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments
+from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments, refuse_audio
 from .tool_calls import (
     KnownCalls,
     Objection,
@@ -470,6 +470,7 @@ class ChatRequest:
         """
         extra = dict(request.extra_create_args)
         check_arguments(settings.model, extra, REQUEST_ARGUMENTS)
+        refuse_audio(settings.model, {**settings.create_arguments, **extra})
         offer = ToolOffer.of(request, settings)
         output = Output(settings.model, _format(request, extra, settings))
         output.check(settings.info)
@@ -590,6 +591,7 @@ class ChatRequest:
             logprobs=None if answer.logprobs is None else list(answer.logprobs),
             thought=thought,
             vendor=self._vendor(answer),
+            citations=list(answer.citations),
         )
 
     def _vendor(self, answer: ServerAnswer) -> Vendor | None:

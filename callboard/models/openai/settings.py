@@ -233,6 +233,7 @@ class OpenAISettings:
         own = {spec.name for spec in fields(cls)}
         given: dict[str, Any] = {name: value for name, value in options.items() if name in own}
         arguments = {name: value for name, value in options.items() if name in CREATE_ARGUMENTS}
+        refuse_audio(model, arguments)
         return cls(model=model, info=info, create_arguments=arguments, **given)
 
     @property
@@ -274,3 +275,15 @@ def check_arguments(model: str, arguments: Iterable[str], known: Iterable[str]) 
             reason = f"there is no argument {name!r}. {did_you_mean(name, names)}"
             hint = "What only your server knows goes into extra_body"
             raise BadRequestError(model, f"{reason} {hint}")
+
+
+def refuse_audio(model: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that ask for speech, which messages between agents do not carry.
+
+    Raises:
+        BadRequestError: one of them.
+    """
+    if arguments.get("audio") is not None or "audio" in (arguments.get("modalities") or ()):
+        raise BadRequestError(
+            model, "messages carry no speech: leave audio and modalities out, then the answer is a text"
+        )
