@@ -12,6 +12,7 @@ import pydantic_core
 
 from callboard.broker import AgentId
 from callboard.broker.redis.keys import run as run_suffix
+from callboard.errors import SettingValueError
 from callboard.runtime.runs import check_run
 from callboard.runtime.runtime import on_bus
 
@@ -80,6 +81,8 @@ async def list_runs(
     *,
     state: str | None = None,
     team: str | None = None,
+    conversation: str | None = None,
+    since: datetime | None = None,
     limit: int = 100,
     before: str | None = None,
 ) -> list[RunSummary]:
@@ -94,13 +97,17 @@ async def list_runs(
         runtime: Reaches the server.
         state: Only runs that stand like this: "working", "paused", "completed", "failed", "cancelled", ...; None: all.
         team: Only runs of this team; None: of all.
+        conversation: Only runs of this conversation; None: of all.
+        since: Only runs that began then or later, by the server's clock, with a time zone; None: all.
         limit: Most runs to return.
         before: The `stream` of a run: only those that began before it. The last one of a page gives the next page.
 
     Raises:
-        SettingValueError: `before` is no run that is listed (a ValueError).
+        SettingValueError: `before` is no run that is listed, or `since` has no time zone (a ValueError).
         ServerUnavailableError: No server answers.
     """
+    if since is not None and since.tzinfo is None:
+        raise SettingValueError("since", str(since), "a time with a zone, such as datetime.now(UTC)")
     bus = on_bus(runtime)
     bus.registry.register(*ANSWERS)
     found: list[RunSummary] = []
@@ -108,10 +115,12 @@ async def list_runs(
     last: str | ListedRun | None = before
     while len(found) < limit:
         # Without a filter nearly all that is read is shown.
-        most = PAGE if state or team else min(PAGE, limit - len(found))
+        most = PAGE if state or team or conversation is not None else min(PAGE, limit - len(found))
         page = await bus.list_runs(limit=most, before=last)
         for listed in page:
-            if _is_run(listed, team):
+            if since is not None and listed.began < since:
+                return found  # all others began before it
+            if _is_run(listed, team) and conversation in (None, _names(listed)[1]):
                 run = await _summary(bus, listed, waiting)
                 if state is None or run.state == state:
                     found.append(run)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,27 @@ async def test_a_run_without_a_task_and_one_that_failed(runtimes: Runtimes) -> N
     assert [run.run_id for run in await list_runs(runtime, limit=1)] == ["second"]
     assert [run.run_id for run in await list_runs(runtime, before=newest.stream)] == ["first"]
     assert await list_runs(runtime, team="others") == []
+
+
+async def test_the_runs_of_one_conversation_and_those_since_a_time(runtimes: Runtimes) -> None:
+    client = await working(runtimes, poets())
+    for conversation, run_id in (("sea", "first"), ("lake", "second"), ("sea", "third")):
+        await client.beside(conversation).run(task="go", run_id=run_id)
+    runtime = runtimes.new()
+    third, second, first = await list_runs(runtime)
+
+    async def ids(**given: Any) -> list[str]:
+        return [run.run_id for run in await list_runs(runtime, **given)]
+
+    assert await ids(conversation="sea") == ["third", "first"]
+    assert await ids(conversation="sea", limit=1) == ["third"]
+    assert await ids(conversation="sea", before=third.stream) == ["first"]
+    assert await ids(conversation="") == await ids(conversation="se") == []
+    assert await ids(since=second.began) == ["third", "second"]
+    assert await ids(since=first.began, conversation="sea") == ["third", "first"]
+    assert await ids(since=third.began + timedelta(days=1)) == []
+    with pytest.raises(SettingValueError, match="a time with a zone"):
+        await list_runs(runtime, since=datetime(2026, 11, 27))
 
 
 async def test_a_run_that_is_under_way_is_paused_goes_on_and_is_cancelled(runtimes: Runtimes) -> None:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -24,6 +25,7 @@ from callboard.cli.options import (
     OptionalTarget,
     Url,
     command,
+    positive_duration as past,
     split_names,
     unmarked,
 )
@@ -138,6 +140,13 @@ def list_them(
         ),
     ] = None,
     team: Annotated[str | None, typer.Option(metavar="TEAM", help="Only runs of this team.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only runs of this conversation.")
+    ] = None,
+    since: Annotated[
+        float | None,
+        typer.Option(parser=past, metavar="TIME", help="Only runs that began within this time: 30m, 2h, 1d."),
+    ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most runs to show, the newest first.")] = 20,
     url: Url = None,
     namespace: Namespace = None,
@@ -150,6 +159,7 @@ def list_them(
 
       callboard runs list poets:app
       callboard runs list poets:app --state failed --limit 5
+      callboard runs list poets:app --conversation customer-17 --since 1d
       callboard runs list --namespace poems --json
 
     Exit codes: 0 listed, 2 wrong use, 3 no server.
@@ -166,19 +176,28 @@ def list_them(
         from callboard.teams import list_runs
 
         async with runs_at(target, url, namespace) as runtime:
-            return await list_runs(runtime, state=state, team=team, limit=limit + 1)
+            begins = None if since is None else await _time_ago(runtime, since)
+            return await list_runs(
+                runtime, state=state, team=team, conversation=conversation, since=begins, limit=limit + 1
+            )
 
     found = run(read())
     is_cut, found = len(found) > limit, found[:limit]
     if as_json:
         print_json(found)
     elif not found:
-        say("no runs" if state is None and team is None else "no such runs")
+        say("no runs" if (state, team, conversation, since) == (None,) * 4 else "no such runs")
     else:
         header = ("RUN", "TEAM", "CONVERSATION", "STATE", "BEGAN", "TOOK", "ENTRIES")
         say_table(header, [_run_row(one) for one in found], optional=("ENTRIES", "TOOK"))
     if is_cut:
         hint(f"there are older ones: --limit {limit * 10} shows more")
+
+
+async def _time_ago(runtime: RedisAgentRuntime, seconds: float) -> datetime:
+    """The time so long ago by the server's clock, by which runs begin."""
+    now, _ = await runtime.transport.admin.command("TIME")
+    return datetime.fromtimestamp(max(0.0, int(now) - seconds), UTC)
 
 
 def _run_row(one: RunSummary) -> tuple[object, ...]:

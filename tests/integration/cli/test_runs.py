@@ -51,8 +51,24 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
         of = ("--namespace", "press")
         forked = press.out("runs", "fork", "press:app", quick[:8], "--conversation", "lake")
         assert forked == "sea is forked to lake: the team is quick\n"
-        table, shown, followed, some, paused, again, resumed, cancelled, late, none, export = press.run_each(
+        (
+            table,
+            of_sea,
+            before,
+            shown,
+            followed,
+            some,
+            paused,
+            again,
+            resumed,
+            cancelled,
+            late,
+            none,
+            export,
+        ) = press.run_each(
             ("runs", "list", "press:app", "--state", "completed"),
+            ("runs", "list", "press:app", "--conversation", "sea", "--since", "1h"),
+            ("runs", "list", *of, "--conversation", "lake"),
             ("runs", "show", "press:app", quick[:8]),
             ("runs", "follow", "press:app", quick[:8], "--json"),
             ("runs", "list", *of, "--limit", "1"),
@@ -67,6 +83,8 @@ def test_runs_are_listed_shown_followed_and_given_orders(press: ShopFolder) -> N
 
     assert quick in table.stdout
     assert slow not in table.stdout
+    assert [run in of_sea.stdout for run in (slow, quick)] == [False, True]
+    assert before.stdout == "no such runs\n"
     for fact in ("sea", "A line", "3: writer 2, critic 1", "Maximum number of turns 3 reached."):
         assert fact in shown.stdout
     said = [json.loads(line) for line in followed.stdout.splitlines()]
@@ -114,6 +132,7 @@ def test_wrong_use_says_what_is_right(press: ShopFolder) -> None:
         worker.shows("works as")
         wrong = {
             ("runs", "list", "press:app", "--state", "done"): "--state is one of idle, queued, working",
+            ("runs", "list", "press:app", "--since", "yesterday"): "--since",
             ("runs", "show", "press:app", "one", "two"): "give an app or --namespace, and one run",
             ("schedules", "pause", "press:app"): "name a schedule",
             ("pause", "press:app", "--now", "--topic", "visits"): "--now is for agents",
