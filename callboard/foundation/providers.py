@@ -49,6 +49,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.messages": ("StructuredMessageFactory",),
     "callboard.models": (
         "CachedChatCompletionClient",
+        "FallbackChatCompletionClient",
         "RecordedChatCompletionClient",
         "ReplayChatCompletionClient",
         "RetryingChatCompletionClient",

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel
 
 from callboard.errors import SettingValueError, did_you_mean
-from callboard.foundation.component import Component, ComponentModel, NotDumpableError, dumped
+from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.llm_messages import LLMMessage
 
 from .base import ChatCompletionClient, ModelRequest, RequestClient, Tools
@@ -206,11 +206,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
 Choose = Callable[[ModelRequest], str]
 
 
-class RoutingChatCompletionClientConfig(BaseModel):
-    """There is none: what chooses is a function of the program."""
-
-
-class RoutingChatCompletionClient(SeveralClients, Component[RoutingChatCompletionClientConfig]):
+class RoutingChatCompletionClient(SeveralClients):
     """Asks the model that a function chooses for a request, such as a small one for short questions.
 
     ```python
@@ -221,7 +217,7 @@ class RoutingChatCompletionClient(SeveralClients, Component[RoutingChatCompletio
     client = RoutingChatCompletionClient({"small": small, "large": large}, choose)
     ```
 
-    In a handler the answer is recorded as any other, whichever model gave it.
+    In a handler the answer is recorded as any other, whichever model gave it. It has no dump: a function has none.
 
     Args:
         clients: the models by name.
@@ -230,9 +226,6 @@ class RoutingChatCompletionClient(SeveralClients, Component[RoutingChatCompletio
     Raises:
         SettingValueError: there is no client.
     """
-
-    component_config_schema = RoutingChatCompletionClientConfig
-    component_provider_override = "callboard.models.RoutingChatCompletionClient"
 
     def __init__(self, clients: Mapping[str, ChatCompletionClient], choose: Choose) -> None:
         super().__init__(tuple(clients.values()))
@@ -257,10 +250,3 @@ class RoutingChatCompletionClient(SeveralClients, Component[RoutingChatCompletio
         raise SettingValueError(
             "choose", repr(name), f"a name of a client. {did_you_mean(str(name), self._by_name)}"
         )
-
-    def _to_config(self) -> RoutingChatCompletionClientConfig:
-        raise NotDumpableError(type(self).__qualname__, "the function that chooses can't be written down")
-
-    @classmethod
-    def _from_config(cls, config: RoutingChatCompletionClientConfig) -> Self:
-        raise NotDumpableError(cls.__qualname__, "the function that chooses can't be written down")

@@ -231,7 +231,7 @@ async def test_who_waits_is_no_work_left_and_nothing_to_repair(driver: ServerDri
     assert (await driver.transport.idle())[:3] == (0, 0, 0)
     assert await find(driver.transport) == ()
     view = await overview(driver.transport)
-    assert (view.totals.suspended, view.totals.backing_off, view.totals.waiting) == (1, 0, 2)
+    assert (view.totals.suspended, view.totals.backing_off, view.totals.waiting) == (1, 0, 1)
     await driver.command("DEL", "suspended:asker")
     assert (await driver.transport.idle())[1] == 1
     await repair(driver.transport)

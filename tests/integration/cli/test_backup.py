@@ -6,8 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.helpers.processes import ROOT
-
 from .commands import ShopFolder
 
 
@@ -36,8 +34,7 @@ def test_an_app_goes_on_from_a_copy_in_an_empty_folder(tmp_path: Path) -> None:
             assert "jobs=2" in said
             status = json.loads(second.out("status", "shop:app", "--json"))
             assert status["delayed"] == 1
-        repair = second.run("repair", "shop:app")
-        assert repair.returncode == 0, repair.stdout + repair.stderr
+            repair = second.run("repair", "shop:app")
+            assert repair.returncode == 0, repair.stdout + repair.stderr
     finally:
         second.run("server", "stop")
-    assert ROOT.is_dir()

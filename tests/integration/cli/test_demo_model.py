@@ -94,6 +94,8 @@ def test_nothing_is_paid_twice_when_a_worker_is_killed(stage: ShopFolder, model_
         "completion_tokens": 3 * answers,
         "usd": pytest.approx((7 * 1 + 3 * 2) * answers / 1e6),
         "unpriced": 0,
+        "cached_tokens": 0,
+        "reasoning_tokens": 0,
     }
     # Only what the dead process had not recorded yet is asked for again: at most one request for each message it held.
     [held] = re.findall(r"with -9 while it held (\d+) messages", killed["stderr"])
