@@ -114,6 +114,7 @@ class App:
         self._declarations: dict[str, AgentDeclaration] = {}
         self._messages: dict[MessageType, None] = {}
         self._teams: dict[str, DeclaredTeam] = {}
+        self._served: dict[str, str] = {}
         self._resources: dict[str, DeclaredResource] = {}
         self._schedules = DeclaredSchedules()
         for what, value in (("name", name), ("namespace", self.namespace)):
@@ -312,7 +313,9 @@ class App:
 
         return declare
 
-    def team(self, team: TeamT, *, processes: int = 1, **settings: Unpack[AgentOptions]) -> TeamT:
+    def team(
+        self, team: TeamT, *, processes: int = 1, serve: bool | str = False, **settings: Unpack[AgentOptions]
+    ) -> TeamT:
         """Declare a team: its manager and each of its members as an agent type, each with processes of its own.
 
         ```python
@@ -325,6 +328,7 @@ class App:
         Args:
             team: The team; it is returned.
             processes: How many processes `callboard up` runs for each of them.
+            serve: Whether `callboard serve` and `callboard.web.asgi` show it to others; a text also says what it is for.
             **settings: The fields of AgentSettings, for all of them.
 
         Raises:
@@ -335,12 +339,19 @@ class App:
         check_is_team(team)
         team.declare(self, processes=processes, settings=AgentSettings.of(settings))
         self._teams[team.name] = team
+        if serve is not False:
+            self._served[team.name] = serve if isinstance(serve, str) else ""
         return team
 
     @property
     def teams(self) -> Mapping[str, DeclaredTeam]:
         """The teams, by name."""
         return self._teams
+
+    @property
+    def served(self) -> Mapping[str, str]:
+        """The teams that are served, by name, and what each is for."""
+        return self._served
 
     @overload
     def resource(self, opening: OpeningT) -> OpeningT: ...

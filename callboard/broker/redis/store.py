@@ -48,6 +48,15 @@ class RedisStore:
         """Keeps a value for so long."""
         await self._link.command("SET", self._key(name), value, "PX", _ms(seconds))
 
+    async def set_new(self, name: str, value: bytes, seconds: float) -> bytes:
+        """Keeps a value for so long unless there is one; returns the one that is kept."""
+        key = self._key(name)
+        while not await self._link.command("SET", key, value, "NX", "PX", _ms(seconds)):
+            kept: bytes | None = await self._link.command("GET", key)
+            if kept is not None:  # else its time was over in between
+                return kept
+        return value
+
     async def table(self, name: str) -> Mapping[str, bytes]:
         """The fields of a table."""
         flat = await self._link.command("HGETALL", self._key(name))

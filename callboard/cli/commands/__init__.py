@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "up": "processes",
     "worker": "processes",
     "health": "health",
+    "serve": "serve",
     "publish": "publish",
     "ask": "ask",
     "status": "views",

@@ -1,0 +1,4 @@
+from .access import Access as Access, Identity as Identity, Tokens as Tokens, new_token as new_token
+from .door import asgi as asgi
+
+__all__: list[str]

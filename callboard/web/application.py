@@ -1,0 +1,148 @@
+"""The Starlette application: it routes, checks who asks, turns errors into problem details, and describes itself."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route as WebRoute
+
+from callboard.app import App
+from callboard.foundation import CallboardError
+from callboard.runtime.runtime import RedisAgentRuntime
+
+from .api import ROUTES, Call, Route
+from .door import DoorOptions
+from .event_stream import Streams
+from .problems import RETRY, SAFE, Problem, problem_of
+from .requests import check_origin, identity_of
+from .served_runs import ServedRuns
+
+API = "/api/v1"
+
+
+def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> Starlette:
+    """The application; see `callboard.web.asgi`. Its `state.streams` are closed before a process ends."""
+    runs, streams = ServedRuns(app, runtime, options.serve_all), Streams(options.max_streams)
+
+    async def do(route: Route, request: Request) -> Response:
+        try:
+            check_origin(request, options)
+            identity = await identity_of(request, options, route.scope)
+            return await route.does(Call(request, identity, runs, streams, options))
+        except CallboardError as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            return problem.response()
+
+    routes = [WebRoute(API + one.path, _endpoint(partial(do, one)), methods=[one.method]) for one in ROUTES]
+    described = json.dumps(openapi(app.name)).encode()
+
+    async def describe(request: Request) -> Response:
+        return Response(described, headers=dict(SAFE), media_type="application/json")
+
+    async def ready(request: Request) -> Response:
+        try:
+            await runtime.open()
+            await runtime.transport.admin.command("PING")
+        except CallboardError as error:
+            return Problem(503, str(error), RETRY).response()
+        return PlainTextResponse("ready\n")
+
+    async def alive(request: Request) -> Response:
+        return PlainTextResponse("alive\n")
+
+    routes += [
+        WebRoute(f"{API}/openapi.json", _endpoint(describe)),
+        WebRoute("/healthz", _endpoint(alive)),
+        WebRoute("/readyz", _endpoint(ready)),
+    ]
+    made = Starlette(
+        routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}
+    )
+    made.state.streams = streams
+    return made
+
+
+def _endpoint(does: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """A function as Starlette takes it for one: a partial one it would take for an application."""
+
+    async def answer(request: Request) -> Response:
+        return await does(request)
+
+    return answer
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)  # noqa: S101 - for type checkers: it is registered for these
+    return error.response()
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return Problem(
+        status, "there is nothing at this address" if status == 404 else "not so: see openapi.json"
+    ).response()
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    # Starlette raises it again behind this, so it is in the server's log, and nothing of it in the answer.
+    return Problem(500, "this is a fault of the server; its log says more").response()
+
+
+def openapi(title: str) -> dict[str, Any]:
+    """The API as OpenAPI 3.1, made of its table."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(API + route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": "1"},
+        "paths": paths,
+        "security": [{"token": []}],
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    named = [_parameter("path", name) for name in re.findall(r"{(\w+)}", route.path)]
+    asked = [_parameter("query", name) for name in route.query]
+    content: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
+    if route.gives is not None:
+        content = {"application/json": {"schema": _schema(route.gives, schemas)}}
+    problem = {"description": "A problem (RFC 9457).", "content": {"application/problem+json": {}}}
+    told: dict[str, Any] = {
+        "operationId": route.does.__name__,
+        "summary": inspect.getdoc(route.does) or "",
+        "description": f"Needs the scope `{route.scope}`.",
+        "parameters": named + asked,
+        "responses": {str(route.status): {"description": "Done.", "content": content}, "default": problem},
+    }
+    if route.takes is not None:
+        body = {"application/json": {"schema": _schema(route.takes, schemas)}}
+        told["requestBody"] = {"required": True, "content": body}
+    return told
+
+
+def _parameter(place: str, name: str) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}}
+
+
+def _schema(model: Any, schemas: dict[str, Any]) -> dict[str, str]:
+    made = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(made.pop("$defs", {}))
+    schemas[model.__name__] = made
+    return {"$ref": f"#/components/schemas/{model.__name__}"}

@@ -1,0 +1,231 @@
+"""The runs that a door shows: begun, found and listed for an identity, which never leaves its tenant."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import uuid
+from dataclasses import dataclass
+from hashlib import blake2s
+from typing import Any, Final
+
+from callboard.app import App
+from callboard.broker import AgentId
+from callboard.broker.redis.operations.inspect import has_worker
+from callboard.broker.redis.store import RedisStore
+from callboard.core.people import InputRequest
+from callboard.runs.bus import BusRun
+from callboard.runtime.effects import names_in
+from callboard.runtime.runtime import RedisAgentRuntime
+from callboard.teams.client import TeamClient
+from callboard.teams.listing import RunSummary, has_run, list_runs
+from callboard.teams.protocol import IfBusy, conversation_of, stream_of
+
+from .access import Identity
+from .problems import RETRY, Problem, not_found
+
+KEPT: Final = 86_400.0  # seconds for which an idempotency key is known
+PAGE: Final = 100  # runs that are looked at together
+MOST_LOOKED_AT: Final = 2_000  # runs, for one page of a list
+MOST_ID: Final = 1_500  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRun:
+    """A run as it is named outside.
+
+    Attributes:
+        identity: For whom.
+        service: Name of the team.
+        conversation: As that one names it.
+        run_id: Id of the run in it.
+    """
+
+    identity: Identity
+    service: str
+    conversation: str
+    run_id: str
+
+    @property
+    def id(self) -> str:
+        """Its id at a door. It says where the run is, within the tenant of the one who shows it: so nothing is searched for."""
+        told = json.dumps([self.service, self.conversation, self.run_id], ensure_ascii=False)
+        return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+    @property
+    def address(self) -> AgentId:
+        """The manager."""
+        return AgentId(self.service, self.identity.inside(self.conversation))
+
+    @property
+    def stream(self) -> str:
+        """What its events are kept under."""
+        return stream_of(self.address, self.run_id)
+
+
+class ServedRuns:
+    """The runs of the services of an app.
+
+    Args:
+        app: Says what is served.
+        runtime: Reaches the server.
+        serve_all: Whether every team is served.
+    """
+
+    def __init__(self, app: App, runtime: RedisAgentRuntime, serve_all: bool) -> None:
+        self.runtime = runtime
+        self._app = app
+        self._serve_all = serve_all
+
+    def services(self, identity: Identity) -> dict[str, str]:
+        """What is served to this one, and its descriptions."""
+        served = self._app.served
+        names = self._app.teams if self._serve_all else served
+        return {name: served.get(name, "") for name in names if identity.sees(name)}
+
+    def check_service(self, identity: Identity, name: str) -> None:
+        """Refuse a service that is not served to this one.
+
+        Raises:
+            Problem: It is not.
+        """
+        if name not in self.services(identity):
+            raise not_found(f"service {name!r}")
+
+    def source(self, run: ServedRun) -> BusRun:
+        """The run, to be read and ordered."""
+        return BusRun(TeamClient(self.runtime, run.service, run.address.key), run.run_id)
+
+    async def begin(
+        self, asked: ServedRun, task: Any, if_busy: IfBusy, key: str | None, print_of: bytes
+    ) -> ServedRun:
+        """Begin a run; with the same key, again, it is the same run.
+
+        Args:
+            asked: The run that it is to be.
+            task: What to do.
+            if_busy: What to do when the conversation has a run under way.
+            key: The idempotency key; None: there is none.
+            print_of: The body of the request.
+
+        Raises:
+            Problem: No worker runs the team, or the key was given with another request.
+        """
+        await self.runtime.open()
+        if not await has_worker(self.runtime.transport, asked.service):
+            raise Problem(503, f"no worker runs {asked.service!r} now; nothing was begun", RETRY)
+        run = asked if key is None else await self._of_key(asked, key, print_of)
+        client = TeamClient(self.runtime, run.service, run.address.key)
+        await client.start(task=task, if_busy=if_busy, run_id=run.run_id)
+        return run
+
+    async def _of_key(self, asked: ServedRun, key: str, print_of: bytes) -> ServedRun:
+        store = RedisStore(self.runtime.transport.admin)
+        who = asked.identity
+        name = blake2s(json.dumps([who.tenant, who.name, asked.service, key]).encode()).hexdigest()
+        digest = blake2s(print_of).hexdigest()
+        told = json.dumps([digest, asked.conversation, asked.run_id]).encode()
+        # guard: of two requests with one key that come at the same time, both are the run of the first
+        kept = await store.set_new(f"door:{name}", told, KEPT)
+        known, conversation, run_id = json.loads(kept)
+        if known != digest:
+            raise Problem(
+                422, "this Idempotency-Key was given with another request; give each request its own"
+            )
+        return ServedRun(who, asked.service, conversation, run_id)
+
+    def named(self, identity: Identity, name: str) -> ServedRun:
+        """The run of an id, whether or not there is one.
+
+        Raises:
+            Problem: It is no id, or its service is not served to this one.
+        """
+        try:
+            padded = name + "=" * (-len(name) % 4)
+            told = (
+                json.loads(base64.b64decode(padded, b"-_", validate=True)) if len(name) <= MOST_ID else None
+            )
+        except (binascii.Error, ValueError, RecursionError):
+            told = None
+        if (
+            not isinstance(told, list)
+            or len(told) != 3
+            or not all(isinstance(one, str) and one for one in told)
+        ):
+            raise not_found("such run")
+        run = ServedRun(identity, *told)
+        if run.service not in self.services(identity) or not _is_text(told) or run.id != name:
+            raise not_found("such run")
+        return run
+
+    async def found(self, identity: Identity, name: str) -> ServedRun:
+        """The run of an id, which there is.
+
+        Raises:
+            Problem: There is none.
+        """
+        run = self.named(identity, name)
+        await self.runtime.open()
+        if not await has_run(self.runtime, run.address, run.run_id):
+            raise not_found("such run")
+        return run
+
+    async def listed(
+        self, identity: Identity, state: str | None, service: str | None, limit: int, after: str | None
+    ) -> tuple[list[tuple[ServedRun, RunSummary]], str | None]:
+        """Some of the runs, the newest first, and what to give as `after` for older ones; None: there are none."""
+        if service is not None:
+            self.check_service(identity, service)
+        place = None if after is None else (await self.found(identity, after)).stream
+        found: list[tuple[ServedRun, RunSummary]] = []
+        for _ in range(MOST_LOOKED_AT // PAGE):
+            page = await list_runs(self.runtime, team=service, limit=PAGE, before=place)
+            for one in page:
+                run = self._of(identity, one.team, one.conversation, one.run_id)
+                if run is not None and (state is None or one.state == state):
+                    found.append((run, one))
+                if len(found) > limit:
+                    # The place is a run of their own: that of another one would tell its id.
+                    return found[:limit], found[limit - 1][0].id
+            if len(page) < PAGE:
+                return found, None
+            place = page[-1].stream
+        return found, found[-1][0].id if found else None
+
+    def _of(self, identity: Identity, team: str, kept: str, run_id: str) -> ServedRun | None:
+        conversation = identity.outside(kept)
+        if not conversation or team not in self.services(identity):
+            return None
+        return ServedRun(identity, team, conversation, run_id)
+
+    async def questions(
+        self, identity: Identity, run: ServedRun | None = None
+    ) -> list[tuple[ServedRun, InputRequest]]:
+        """The open questions that this one can see, the oldest first."""
+        await self.runtime.open()
+        listed = await self.runtime.inputs.list(run=None if run is None else run.stream)
+        found = [(self.asking(identity, question), question) for question in listed]
+        return [(asking, question) for asking, question in found if asking is not None]
+
+    def asking(self, identity: Identity, question: InputRequest) -> ServedRun | None:
+        """The run that asks; None: it is none of a service that this one sees."""
+        team, kept = question.agent.type.partition(".")[0], conversation_of(question.agent)
+        for name in names_in(question.run_path or ""):
+            run_id = name.rpartition("@")[0]
+            if run_id and stream_of(AgentId(team, kept), run_id) == name:
+                return self._of(identity, team, kept, run_id)
+        return None
+
+
+def new_run(identity: Identity, service: str, conversation: str | None) -> ServedRun:
+    """A run that there is not yet; without a conversation it has one of its own."""
+    run_id = uuid.uuid4().hex
+    return ServedRun(identity, service, conversation or run_id, run_id)
+
+
+def _is_text(texts: list[str]) -> bool:
+    try:
+        return bool("".join(texts).encode())
+    except UnicodeEncodeError:
+        return False
