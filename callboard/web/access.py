@@ -145,3 +145,15 @@ def new_token(name: str) -> tuple[str, str]:
 
 Access: TypeAlias = "Tokens | Identity | Callable[[Request], Identity | Awaitable[Identity | None] | None]"
 """Who comes in: those with a token; all, as one identity; or whom a function of the request names, as a login does."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoorOptions:
+    """Rules of a door; see `asgi`."""
+
+    access: Access
+    hosts: frozenset[str] | None
+    origins: frozenset[str]
+    serve_all: bool
+    max_body: int
+    max_streams: int

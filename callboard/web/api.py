@@ -21,8 +21,7 @@ from callboard.teams.errors import RunCancelledError, TeamOutputError, TeamRunEr
 from callboard.teams.listing import stored_state
 from callboard.teams.protocol import IfBusy
 
-from .access import Identity
-from .door import DoorOptions
+from .access import DoorOptions, Identity
 from .event_stream import EventStream, Portions, Streams
 from .problems import SAFE, Problem
 from .requests import body_of, number_of, read_as

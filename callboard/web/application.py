@@ -19,8 +19,8 @@ from callboard.app import App
 from callboard.foundation import CallboardError
 from callboard.runtime.runtime import RedisAgentRuntime
 
+from .access import DoorOptions
 from .api import ROUTES, Call, Route
-from .door import DoorOptions
 from .event_stream import Streams
 from .problems import RETRY, SAFE, Problem, problem_of
 from .requests import check_origin, identity_of

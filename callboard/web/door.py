@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from callboard.foundation import MissingPackageError
 
-from .access import Access, Tokens
+from .access import Access, DoorOptions, Tokens
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
 
 MOST_BODY = 1_000_000  # bytes
 MOST_STREAMS = 1_000  # of one process
-
-
-@dataclass(frozen=True, slots=True)
-class DoorOptions:
-    """Rules of a door; see `asgi`."""
-
-    access: Access
-    hosts: frozenset[str] | None
-    origins: frozenset[str]
-    serve_all: bool
-    max_body: int
-    max_streams: int
 
 
 def asgi(

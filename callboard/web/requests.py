@@ -11,8 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.requests import Request
 
-from .access import Identity, Tokens
-from .door import DoorOptions
+from .access import DoorOptions, Identity, Tokens
 from .problems import Problem
 
 DEEPEST: Final = 64  # arrays and objects in each other

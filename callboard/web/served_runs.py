@@ -49,7 +49,7 @@ class ServedRun:
 
     @property
     def id(self) -> str:
-        """Its id at a door. It says where the run is, within the tenant of the one who shows it: so nothing is searched for."""
+        """Its id at a door. It says where the run is, within the tenant of who shows it."""
         told = json.dumps([self.service, self.conversation, self.run_id], ensure_ascii=False)
         return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
