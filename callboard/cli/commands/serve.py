@@ -42,9 +42,9 @@ def serve(
     url: Url = None,
     namespace: Namespace = None,
 ) -> int:
-    """Serve runs of an app's teams over HTTP: begin them, read them live, answer questions, cancel.
+    """Serve the runs of teams over HTTP.
 
-    It does no work itself: `callboard up` or `callboard worker` does. Any number may run side by side, and any may die: a
+    Clients begin runs, read them live, answer their questions and cancel them. It does no work itself: `callboard up` or `callboard worker` does. Any number may run side by side, and any may die: a
     client goes on where it was at another one. Without --tokens everybody on this machine comes in, and nobody else.
 
       callboard serve shop:app --all
