@@ -44,8 +44,9 @@ def serve(
 ) -> int:
     """Serve the runs of teams over HTTP.
 
-    Clients begin runs, read them live, answer their questions and cancel them. It does no work itself: `callboard up` or `callboard worker` does. Any number may run side by side, and any may die: a
-    client goes on where it was at another one. Without --tokens everybody on this machine comes in, and nobody else.
+    Clients begin runs, read them live, answer their questions and cancel them. It does no work itself: `callboard up` or
+    `callboard worker` does. Any number may run side by side, and any may die: a client goes on where it was at another one.
+    Without --tokens everybody on this machine comes in, and nobody else.
 
       callboard serve shop:app --all
       callboard serve shop:app --new-token ada
