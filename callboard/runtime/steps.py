@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from callboard.broker.codec import message
-from callboard.core.context import ContextScope, MessageContext
+from callboard.core.context import ContextScope, MessageContext, Recorder
+from callboard.errors import CannotAskError
 
+from .effects import steps_around
 from .execution import Execution, current, speaker
 
 P = ParamSpec("P")
@@ -78,9 +80,49 @@ class NumberedStep:
 
 
 def running_context() -> MessageContext | None:
-    """The context of the handler that is running; None outside a handler, and in a task that outlived its handler."""
+    """The context of the handler that is running; None outside a handler, and in a task that outlived its handler.
+
+    Inside a recorded step it is one of that step: what is recorded there is apart from what other steps record.
+    """
     execution = current.get()
-    return None if execution is None or execution.is_over else execution.context
+    if execution is None or execution.is_over:
+        return None
+    around = steps_around.get()
+    # Two calls of one answer each have an agent charge 5 dollars, which is the same step by its name. The first is
+    # recorded as a whole, then the process dies. In the next attempt nothing of the first is called, so the charge of the
+    # second would be number 1, find the first one's record, and never be made.
+    # guard: steps inside of two steps are told apart
+    return execution.context if not around else context_inside(execution.context, around[-1])
+
+
+def context_inside(context: MessageContext, step: str) -> MessageContext:
+    """A context for what is done in a step: its steps, questions and idempotency keys are apart from those of others.
+
+    Args:
+        context: Of the handler, or of the step around this one.
+        step: Name of the step in that context.
+    """
+    recorder = None if context.recorder is None else _InsideStep(context.recorder, f"{step}/")
+    is_nested = isinstance(context.recorder, _InsideStep)
+    scope = f"{context.scope}/{step}" if is_nested else f"{context.scope}\0{step}"
+    return replace(context, recorder=recorder, scope=scope)
+
+
+@dataclass(frozen=True, slots=True)
+class _InsideStep:
+    """Records what is done in a step."""
+
+    recorder: Recorder
+    prefix: str
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        return await self.recorder(self.prefix + name, call)
+
+    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
+        ask = getattr(self.recorder, "ask", None)
+        if ask is None:
+            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
+        return await ask(text, prefix=self.prefix + prefix, **how)
 
 
 def _counted(name: str, context: MessageContext) -> str:

@@ -8,18 +8,26 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
 from callboard.core.cancellation import CancellationToken, Suspended
-from callboard.core.context import MessageContext, Recorder
+from callboard.core.context import MessageContext
 from callboard.core.people import Question, ask_person
-from callboard.errors import CannotAskError
 from callboard.foundation.tasks import together
 from callboard.memory.llm_messages import FunctionCall, FunctionExecutionResult
-from callboard.runtime.steps import NumberedStep, is_played, is_taped, note, played, running_context, taping
+from callboard.runtime.steps import (
+    NumberedStep,
+    context_inside,
+    is_played,
+    is_taped,
+    note,
+    played,
+    running_context,
+    taping,
+)
 
 from .approval import NeedsApproval, allowed
 from .call import NOT_AGAIN, AskedCall, IfUnknown, current_tool_context, read_call, tool_context
@@ -337,7 +345,7 @@ class _Answer:
     ) -> ToolResult:
         if is_played():
             return ToolResult.model_validate(played("tool", _described(call)))
-        context = self.context if step is None else _context_of(step)
+        context = self.context if step is None else context_inside(step.context, step.full_name)
         key = None if step is None else step.context.idempotency_key(step.full_name)
         runtime = self.runtime or current_tool_context().runtime
         may = "" if self._needs_approval(asked.name) is None else asked.name
@@ -379,30 +387,6 @@ class _Answer:
 def _key(call: FunctionCall, number: int) -> object:
     """Equal for what is the same call twice; calls without an id are all different."""
     return (call.id, call.name, call.arguments) if call.id else number
-
-
-def _context_of(step: NumberedStep) -> MessageContext:
-    """The message's context for one call: its steps and keys are apart from those of other calls."""
-    ctx, name = step.context, step.full_name
-    recorder = None if ctx.recorder is None else _RecorderOfCall(ctx.recorder, f"{name}/")
-    return replace(ctx, recorder=recorder, scope=f"{ctx.scope}\0{name}")
-
-
-@dataclass(frozen=True, slots=True)
-class _RecorderOfCall:
-    """Records the steps of one call."""
-
-    recorder: Recorder
-    prefix: str
-
-    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        return await self.recorder(self.prefix + name, call)
-
-    async def ask(self, text: str, *, prefix: str = "", **how: Any) -> Any:
-        ask = getattr(self.recorder, "ask", None)
-        if ask is None:
-            raise CannotAskError("nothing records what this tool does; ask in a handler of an agent")
-        return await ask(text, prefix=self.prefix + prefix, **how)
 
 
 def _described(call: FunctionCall) -> dict[str, Any]:
