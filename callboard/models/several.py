@@ -26,6 +26,7 @@ from .errors import (
     ContextLengthError,
     ModelError,
     ModelNotFoundError,
+    ModelTimeoutError,
     QuotaExceededError,
 )
 from .info import ModelInfo
@@ -45,6 +46,7 @@ PASSED_ON: Final = (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
+    ModelTimeoutError,
     QuotaExceededError,
 )
 """Errors beside outages with which another model is asked: it may have another key, account, filter or context."""
@@ -189,7 +191,8 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
         # There is room as soon as requests under way have ended.
         if isinstance(error, BudgetHeldError) or not (error.is_outage or isinstance(error, PASSED_ON)):
             raise error
-        if error.is_outage:
+        # The last of several timeouts is no outage to the bus, see ModelSettings.
+        if error.is_outage or isinstance(error, ModelTimeoutError):
             self._down[self.clients.index(client)] = time.monotonic() + self._rest
         return error
 

@@ -91,7 +91,6 @@ def running_context() -> MessageContext | None:
     # Two calls of one answer each have an agent charge 5 dollars, which is the same step by its name. The first is
     # recorded as a whole, then the process dies. In the next attempt nothing of the first is called, so the charge of the
     # second would be number 1, find the first one's record, and never be made.
-    # guard: steps inside of two steps are told apart
     return execution.context if not around else context_inside(execution.context, around[-1])
 
 

@@ -14,8 +14,11 @@ from callboard.models import (
     CreateResult,
     FallbackChatCompletionClient,
     ModelRequest,
+    ModelRetries,
+    ModelSettings,
     ReplayChatCompletionClient,
     RequestUsage,
+    RetryingChatCompletionClient,
     RoutingChatCompletionClient,
     Streamed,
     UsageLedger,
@@ -160,3 +163,14 @@ async def test_what_can_not_work_is_refused() -> None:
     client = RoutingChatCompletionClient({"small": model("s")}, lambda request: "smal")
     with pytest.raises(SettingValueError, match="Did you mean 'small'"):
         await client.create(HELLO)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+async def test_a_client_that_makes_its_own_attempts_falls_over_on_timeouts(attempts: int) -> None:
+    async def nothing(seconds: float) -> None: ...
+
+    slow = ReplayChatCompletionClient([], model="a", default=lambda messages: ModelTimeoutError("a", "late"))
+    retries = ModelRetries(ModelSettings(max_attempts=attempts), sleep=nothing)
+    client = FallbackChatCompletionClient(RetryingChatCompletionClient(slow, retries), model("b", "Hi"))
+    assert (await client.create(HELLO)).content == "Hi"
+    assert len(slow.create_calls) == min(attempts, 2)
