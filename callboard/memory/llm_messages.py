@@ -272,11 +272,6 @@ class Vendor(BaseModel):
     calls: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
 
 
-def is_none(value: object) -> bool:
-    """Whether a field has no value, and is left out of what is written."""
-    return value is None
-
-
 class AssistantMessage(_FrozenMessage):
     """An answer of the model.
 
@@ -290,7 +285,7 @@ class AssistantMessage(_FrozenMessage):
     content: str | list[FunctionCall]
     thought: str | None = None
     source: str
-    vendor: Vendor | None = Field(default=None, exclude_if=is_none)
+    vendor: Vendor | None = Field(default=None, exclude_if=operator.not_)
     type: Literal["AssistantMessage"] = "AssistantMessage"
 
 

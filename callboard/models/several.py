@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final, Self
@@ -67,10 +66,6 @@ class SeveralClients(RequestClient):
         if not clients:
             raise SettingValueError("clients", "()", "at least one model client")
         self.clients = tuple(clients)
-
-    @abstractmethod
-    def _in_order(self, request: ModelRequest) -> Iterator[ChatCompletionClient]:
-        """The clients for a request, the first of which is asked first."""
 
     async def close(self) -> None:
         for client in self.clients:
@@ -154,7 +149,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
 
     async def _create(self, request: ModelRequest) -> CreateResult:
         charges, last = Charges(), None
-        for client in self._in_order(request):
+        for client in self._in_order():
             try:
                 return await charges.of(request.create(in_run(client)))
             except ModelError as error:
@@ -163,7 +158,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
         charges, last = Charges(), None
-        for client in self._in_order(request):
+        for client in self._in_order():
             has_begun = False
             try:
                 items = charges.of_stream(request.create_stream(in_run(client)))
@@ -179,7 +174,8 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
                 return
         raise last or BadResponseError(self.model, "no model was asked")
 
-    def _in_order(self, request: ModelRequest) -> Iterator[ChatCompletionClient]:
+    def _in_order(self) -> Iterator[ChatCompletionClient]:
+        """The clients as they are asked: those that rest come last."""
         now = time.monotonic()
         rested = [place for place in range(len(self.clients)) if self._down.get(place, 0.0) <= now]
         resting = [place for place in range(len(self.clients)) if place not in rested]
@@ -242,9 +238,6 @@ class RoutingChatCompletionClient(SeveralClients):
         async with aclosing(request.create_stream(in_run(self._chosen(request)))) as items:
             async for item in items:
                 yield item
-
-    def _in_order(self, request: ModelRequest) -> Iterator[ChatCompletionClient]:
-        yield self._chosen(request)
 
     def _chosen(self, request: ModelRequest) -> ChatCompletionClient:
         name = self._choose(request)

@@ -25,7 +25,6 @@ from callboard.memory.llm_messages import (
     SystemMessage as SystemMessage,
     UserMessage as UserMessage,
     Vendor as Vendor,
-    is_none,
 )
 
 FinishReasons: TypeAlias = Literal["stop", "length", "function_calls", "content_filter", "unknown"]
@@ -124,7 +123,7 @@ class CreateResult(BaseModel):
     cached: bool
     logprobs: list[ChatCompletionTokenLogprob] | None = None
     thought: str | None = None
-    vendor: Vendor | None = Field(default=None, exclude_if=is_none)
+    vendor: Vendor | None = Field(default=None, exclude_if=operator.not_)
     requests: int = Field(default=1, exclude_if=_is_one)
     citations: list[JsonValue] = Field(default_factory=list[JsonValue], exclude_if=operator.not_)
 

@@ -25,7 +25,7 @@ from .errors import TeamForkError, TeamMemberError, TeamStateError
 from .fork import Forks, mark_turn
 from .loop import LedTeam, Participant, TurnLoop, reached
 from .member import MemberActor
-from .notices import QUESTION, RunNotice, Wake, wake
+from .notices import RunNotice, Wake, waiting_in, wake
 from .outcome import failure_by, turn_answered, unborn_text
 from .protocol import (
     BECOME,
@@ -208,7 +208,7 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _refuse(self, order: StartRun, problem: str) -> Accepted:
         """A handler that waits for the run is not answered otherwise."""
-        if order.hearer.startswith(QUESTION):
+        if waiting_in(order.hearer):
             steps = await self._run_steps()
             await steps.refuse(order, problem)
             await self._keep(steps)
@@ -216,11 +216,9 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _wake_late(self, order: StartRun) -> None:
         """A handler that waits for a run which was begun without it goes on, and reads that run to its end."""
-        kind, _, input_id = order.hearer.partition(" ")
+        input_id = waiting_in(order.hearer)
         known = [one for one in (self.state.run, *self.state.queued) if one is not None]
-        if kind == QUESTION and not any(
-            (one.run_id, one.hearer) == (order.run_id, order.hearer) for one in known
-        ):
+        if input_id and not any((one.run_id, one.hearer) == (order.run_id, order.hearer) for one in known):
             notice = RunNotice(
                 team=self.id.type, conversation=self.id.key, run_id=order.run_id, state="completed"
             )

@@ -38,7 +38,7 @@ Hearer: TypeAlias = AgentId | TopicId
 """Who is told what becomes of a run."""
 
 MOST_TEXT: Final = 10_000  # characters of what was said last
-QUESTION: Final = "question"  # the kind of a hearer that is a handler which waits
+QUESTION: Final = "question"  # the kind of a hearer that is a handler which waits, see `waiting_in`
 
 
 @message(name="callboard.team.RunNotice")
@@ -100,6 +100,12 @@ def name_of(hearer: Hearer | None) -> str:
     )
 
 
+def waiting_in(hearer: str) -> str:
+    """Id of the question as which a handler waits for a run; "": the hearer is none that waits."""
+    kind, _, input_id = hearer.partition(" ")
+    return input_id if kind == QUESTION else ""
+
+
 async def tell_end(manager: Messaging, run: CurrentRun, end: RunEnded, said: str) -> None:
     """Tell who is to hear of it that a run has ended; it leaves with the commit.
 
@@ -120,9 +126,8 @@ async def tell_end(manager: Messaging, run: CurrentRun, end: RunEnded, said: str
         text=said[:MOST_TEXT],
     )
     message_id = f"{stream_of(manager.id, run.run_id)}:end"
-    kind, _, name = run.hearer.partition(" ")
-    if kind == QUESTION:
-        await manager.tell(Wake(input_id=name, notice=notice), manager.id, message_id=message_id)
+    if input_id := waiting_in(run.hearer):
+        await manager.tell(Wake(input_id=input_id, notice=notice), manager.id, message_id=message_id)
         return
     # What is done because of it is not done in the run that is over; it may be in the one that has started it.
     with in_run_path(run.path.rpartition(RUN)[0]):
@@ -142,8 +147,8 @@ async def tell_question(
         input_id: Id of the question.
         question: The question.
     """
-    if hearer.startswith(f"{QUESTION} "):
-        return  # a handler that waits for the end
+    if waiting_in(hearer):
+        return  # a handler waits for the end
     notice = RunNotice(
         team=agent.type.partition(".")[0],
         conversation=conversation_of(agent),

@@ -311,7 +311,7 @@ class StartRun(_Order, Request[Accepted]):
     budget: RunBudget | None = None
     record: bool = False
     step: bool = False
-    hearer: str = Field(default="", exclude_if=is_nothing)
+    hearer: str = ""
 
 
 @message(name="callboard.team.Control")
@@ -442,7 +442,7 @@ class Speak(Carrying, _Order):
     inside: tuple[int, ...] = ()
     told: dict[int, int] = Field(default_factory=dict)
     record: bool = False
-    hearer: str = Field(default="", exclude_if=is_nothing)
+    hearer: str = ""
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """The messages that are new for a member whose last turn was this one."""
@@ -555,7 +555,7 @@ class Consult(BaseModel):
     timeout: float | None = None
     default: str | None = None
     details: dict[str, Any] = Field(default_factory=dict)
-    hearer: str = Field(default="", exclude_if=is_nothing)
+    hearer: str = ""
 
 
 @message(name="callboard.team.Consulted")
@@ -716,7 +716,7 @@ class CurrentRun(BaseModel):
     asking: str = ""
     answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
-    hearer: str = Field(default="", exclude_if=is_nothing)
+    hearer: str = ""
 
     @property
     def inside(self) -> tuple[int, ...]:

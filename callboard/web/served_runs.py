@@ -126,7 +126,7 @@ class ServedRuns:
         name = blake2s(json.dumps([who.tenant, who.name, asked.service, key]).encode()).hexdigest()
         digest = blake2s(print_of).hexdigest()
         told = json.dumps([digest, asked.conversation, asked.run_id]).encode()
-        # Of two requests with one key that come at the same time, both are the run of the first
+        # Of two requests with one key that come at the same time, both are the run of the first.
         kept = await store.set_new(f"door:{name}", told, KEPT)
         known, conversation, run_id = json.loads(kept)
         if known != digest:

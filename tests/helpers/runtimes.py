@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -19,6 +19,8 @@ from callboard import (
 )
 from callboard.broker import BrokerSettings
 from callboard.core.closure import Closure
+
+from .processes import Process
 
 
 class Note(BaseModel):
@@ -114,6 +116,14 @@ class Runtimes:
         await sweeper.open()
         await sweeper.transport.delete_namespace()
         await sweeper.close()
+
+
+async def end(runtime: RedisAgentRuntime, processes: Iterable[Process]) -> None:
+    """Ends what a test has started in a namespace of its own: the processes, the namespace, and the runtime of the test."""
+    for process in processes:
+        process.close()
+    await runtime.transport.delete_namespace()
+    await runtime.close()
 
 
 async def closure(runtime: RedisAgentRuntime, type: str, function: Closure, *topics: str) -> None:

@@ -17,6 +17,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from tests.helpers.ask_work import Trip, app
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
+from tests.helpers.runtimes import end
 from tests.helpers.servers import ServerProcess
 from tests.helpers.worker_fleet import SHORT_LEASE
 
@@ -72,10 +73,7 @@ class AskingFleetFixture:
         return list(found.get("trips", []))
 
     async def close(self) -> None:
-        for process in self.processes:
-            process.close()
-        await self.runtime.transport.delete_namespace()
-        await self.runtime.close()
+        await end(self.runtime, self.processes)
 
 
 @pytest.fixture

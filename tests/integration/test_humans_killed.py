@@ -18,6 +18,7 @@ from callboard.teams import TeamClient
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import ROOT, Process, python
 from tests.helpers.refunds import app
+from tests.helpers.runtimes import end
 from tests.helpers.servers import ServerProcess
 from tests.helpers.worker_fleet import SHORT_LEASE
 from tests.integration.cli.commands import EACH
@@ -88,10 +89,7 @@ class OrderDeskFixture:
         return await transport.admin.command(name, transport.keys.of(suffix), *arguments)
 
     async def close(self) -> None:
-        for process in self._processes:
-            process.close()
-        await self.runtime.transport.delete_namespace()
-        await self.runtime.close()
+        await end(self.runtime, self._processes)
 
 
 @pytest.fixture

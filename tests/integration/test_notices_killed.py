@@ -17,7 +17,7 @@ from callboard.teams import RunNotice
 from tests.helpers.eventually import eventually
 from tests.helpers.notice_desk import Job, app
 from tests.helpers.processes import ROOT, Process, python
-from tests.helpers.runtimes import Note
+from tests.helpers.runtimes import Note, end
 from tests.helpers.servers import ServerProcess
 from tests.helpers.worker_fleet import SHORT_LEASE
 
@@ -67,10 +67,7 @@ class DeskFixture:
         return await self.runtime.agent_save_state(agent)
 
     async def close(self) -> None:
-        for process in self._processes:
-            process.close()
-        await self.runtime.transport.delete_namespace()
-        await self.runtime.close()
+        await end(self.runtime, self._processes)
 
 
 @pytest.fixture

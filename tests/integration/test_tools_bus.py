@@ -14,6 +14,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.tools import StaticWorkbench
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
+from tests.helpers.runtimes import end
 from tests.helpers.servers import ServerProcess
 from tests.helpers.tool_work import TOOLS, app
 from tests.helpers.worker_fleet import SHORT_LEASE
@@ -45,10 +46,7 @@ class ToolFixture:
         return [int(n) for kind, n, p in found if kind == what and pid in (None, int(p))]
 
     async def close(self) -> None:
-        for process in self.processes:
-            process.close()
-        await self.runtime.transport.delete_namespace()
-        await self.runtime.close()
+        await end(self.runtime, self.processes)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
--- A short look at one agent type, at the messages of its agents that wait for an answer, or at some workers: it takes no longer however much there is, since whoever asks goes on
--- in the next look where this one ended. Writes nothing.
+-- A short look at one agent type, at the messages of its agents that wait for an answer, or at some workers: it takes no
+-- longer however much there is, since whoever asks goes on in the next look where this one ended. Writes nothing.
 --
 -- ARGV: 'type', agent type, rank of the first fresh stream, how many of them, cursor of the parked agents
 --       'asking', agent type, cursor of the agents
