@@ -12,36 +12,27 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from callboard import App, Log, MessageContext, RoutedAgent, rpc
+from callboard import App, Log, MessageContext, Request, RoutedAgent, rpc
+from callboard.agents import AssistantAgent
 from callboard.memory import LongTermMemoryError, MemoryContent, MemoryMimeType, quick_embedder
 from callboard.memory_service import MemoryServiceClient, memory_service
+from callboard.messages import TextMessage
 from callboard.models import (
-    AssistantMessage,
     ChatCompletionClient,
     FunctionCall,
     FunctionExecutionResultMessage,
     LLMMessage,
     ModelInfo,
-    RecordedChatCompletionClient,
     ReplayChatCompletionClient,
-    SystemMessage,
     UserMessage,
 )
 from callboard.models.info import known_model
 from callboard.models.openai import OpenAIChatCompletionClient
-from callboard.tools import StaticWorkbench, run_tools, tool
 
-RULES = SystemMessage(content="You help with notes and questions. Use the tool to write notes. Be brief.")
+RULES = "You help with notes and questions. Use the tool to write notes. Be brief."
 NOTES = Path(os.environ.get("NOTES", "notes.txt"))
-STEPS = 8  # requests to the model for one question
 
 app = App("assistant")
-
-
-class Question(BaseModel):
-    """Somebody asks something."""
-
-    text: str
 
 
 class Answer(BaseModel):
@@ -50,7 +41,18 @@ class Answer(BaseModel):
     text: str
 
 
-@tool
+class Question(BaseModel, Request[Answer]):
+    """Somebody asks something."""
+
+    text: str
+
+
+class Conversation(BaseModel):
+    """The state of an assistant: what was said, oldest first. A commit adds to it and never writes it anew."""
+
+    thread: Log[LLMMessage] = Log()
+
+
 def write_note(text: str) -> str:
     """Writes a note down.
 
@@ -63,51 +65,30 @@ def write_note(text: str) -> str:
 
 
 @app.agent("assistant")
-class Assistant(RoutedAgent):
+class Assistant(RoutedAgent[Conversation]):
     """One conversation; the agent's key is its name."""
-
-    class State(BaseModel):
-        """What was said, oldest first. A commit adds to it and never writes it anew."""
-
-        thread: Log[LLMMessage] = Log()
 
     def __init__(self) -> None:
         super().__init__("answers questions")
-        # Both keep what was answered before it is used: after a crash neither the model nor a tool is asked again.
-        self.model = RecordedChatCompletionClient(make_model())
-        self.workbench = StaticWorkbench([write_note], timeout=30)
-        self.memory = MemoryServiceClient(self, "everybody") if has_memory else None
+        self.memory = [MemoryServiceClient(self, "everybody", k=3)] if has_memory else []
+        # It keeps each answer before it is used: after a crash neither the model nor a tool is asked again.
+        self.helper = AssistantAgent(
+            "assistant",
+            make_model(),
+            tools=[write_note],
+            memory=self.memory,
+            system_message=RULES,
+            max_tool_iterations=8,
+        )
 
     @rpc
     async def on_question(self, message: Question, ctx: MessageContext) -> Answer:
-        thread: Log[LLMMessage] = self.state.thread
-        recalled = await ctx.once("recall", self.recall, message.text)
-        thread.append(UserMessage(content=message.text + recalled, source="user"))
-        tools = await self.workbench.list_tools()
-        for _ in range(STEPS):
-            answer = await self.model.create(
-                [RULES, *thread], tools=tools, cancellation_token=ctx.cancellation_token
-            )
-            thread.append(
-                AssistantMessage(content=answer.content, thought=answer.thought, source=self.id.type)
-            )
-            if isinstance(answer.content, str):
-                await self.remember(message.text)
-                return Answer(text=answer.content)
-            results = await run_tools(answer.content, self.workbench, ctx)
-            thread.append(FunctionExecutionResultMessage(content=results))
-        return Answer(text=f"I gave up after {STEPS} steps.")
-
-    async def recall(self, text: str) -> str:
-        """What is known from any conversation that fits a text; "" when nothing is."""
-        found = [] if self.memory is None else (await self.memory.query(text, k=3)).results
-        facts = "\n".join(f"- {one.text}" for one in found)
-        return f"\n\nWhat was said before, perhaps of use:\n{facts}" if facts else ""
-
-    async def remember(self, text: str) -> None:
-        """Leaves with the commit, so that a question is remembered once."""
-        if self.memory is not None:
-            await self.memory.add(MemoryContent(content=text, mime_type=MemoryMimeType.TEXT))
+        self.helper.keep_context_in(self.state.thread)
+        task = TextMessage(content=message.text, source="user")
+        response = await self.helper.on_messages([task], ctx.cancellation_token)
+        for memory in self.memory:  # leaves with the commit, so that a question is remembered once
+            await memory.add(MemoryContent(content=message.text, mime_type=MemoryMimeType.TEXT))
+        return Answer(text=response.chat_message.to_text())
 
 
 def make_model() -> ChatCompletionClient:
@@ -129,10 +110,11 @@ def script(messages: Sequence[LLMMessage]) -> str | list[FunctionCall]:
     last = messages[-1]
     if isinstance(last, FunctionExecutionResultMessage):
         return last.content[0].content
-    said, _, recalled = str(last.content).partition("\n\n")
+    asked = next(i for i in reversed(range(len(messages))) if isinstance(messages[i], UserMessage))
+    said = str(messages[asked].content)
     if said.lower().startswith("note "):
         return [FunctionCall(id="call", name="write_note", arguments=json.dumps({"text": said[5:]}))]
-    return f"You said: {said}" + (f"\n{recalled}" if recalled else "")
+    return "\n".join([f"You said: {said}", *(str(recalled.content) for recalled in messages[asked + 1 :])])
 
 
 def declare_memory() -> bool:

@@ -1,6 +1,6 @@
 """An assistant whose process is killed with -9 in the middle of its model's answers, again and again.
 
-It is the one of `callboard init --template assistant`: a handler of at most 20 lines with a conversation, a tool and
+It is the one of `callboard init --template assistant`: an `AssistantAgent` in a handler, with a conversation, a tool and
 long-term memory. The model is a real HTTP server that takes its time and writes down what it is asked.
 """
 
@@ -39,7 +39,7 @@ MOST_LINES = 20
 
 
 def number_of(text: str) -> int:
-    """The number of a question, whatever was recalled with it."""
+    """The number of a question, or of what is remembered of one."""
     return int(text.split()[1])
 
 
@@ -121,7 +121,10 @@ class AssistantFixture:
 
     def check_conversation(self, answers: list[str]) -> None:
         """Every question once, in order, with what was answered and written down: the model is sent all of it."""
-        _, *thread = self.model.last.body["messages"]
+        messages = self.model.last.body["messages"]
+        thread = [
+            message for message in messages if message["role"] != "system"
+        ]  # rules, and what was recalled
         assert [message["role"] for message in thread[:-3]] == [
             "user",
             "assistant",
