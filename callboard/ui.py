@@ -16,6 +16,7 @@ import unicodedata
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from callboard.agents.base import Response, Said, TaskResult, call, takes_token
@@ -148,6 +149,7 @@ class _Show(Generic[ResultT]):
         self._input_manager = input_manager
         self._answering = answering
         self._began = time.monotonic()
+        self._made: list[datetime] = []  # when the first message was made, and the last one
         self._usages: dict[str, RequestUsage] = {}  # by the messages' ids
         self._streamed: _Streamed | None = None
 
@@ -184,6 +186,7 @@ class _Show(Generic[ResultT]):
         await self._page.piece(printable(piece.content))
 
     async def _said(self, message: Said, title: str) -> None:
+        self._made = [*self._made[:1], message.created_at]
         streamed, self._streamed = self._streamed, None
         if streamed is not None and streamed.is_all_of(message):
             await self._page.end_line()
@@ -214,9 +217,14 @@ class _Show(Generic[ResultT]):
             *(one_line(line) for line in more),
             f"Total prompt tokens: {used.prompt_tokens}",
             f"Total completion tokens: {used.completion_tokens}",
-            f"Duration: {time.monotonic() - self._began:.2f} seconds",
+            f"Duration: {self._seconds():.2f} seconds",
         ]
         await self._page.lines("\n".join(lines))
+
+    def _seconds(self) -> float:
+        """How long it has taken, also where it had begun, or ended, before this page was opened."""
+        shown = time.monotonic() - self._began
+        return max(shown, (self._made[-1] - self._made[0]).total_seconds()) if self._made else shown
 
 
 def _title(message: Said) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,7 @@ def pause(
     ] = False,
     url: Url = None,
     namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> None:
     """Pause agent types, single agents, or topics.
 
@@ -56,22 +58,26 @@ def pause(
         bad_use("--now is for agents: give it without --topic")
     target, agents, topics = _paused_or_resumed(names, topic)
 
-    async def work() -> None:
+    async def work() -> dict[str, bool]:
         async with operator(target, url, namespace) as transport:
             for name in agents:  # before anything is paused
                 await check_type(transport, name.partition("/")[0])
             for name in topics:
                 await check_topic(transport, name)
             control = control_of(transport)
-            for name in agents:
-                say_paused(name, await control.pause(_agent(name), now=now))
-            for name in topics:
-                say_paused(f"topic {name}", await control.pause_topic(name))
+            changed = {name: await control.pause(_agent(name), now=now) for name in agents}
+            return changed | {f"topic {name}": await control.pause_topic(name) for name in topics}
 
-    run(work())
+    _say_each(run(work()), say_paused, as_json)
 
 
-def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace: Namespace = None) -> None:
+def resume(
+    names: Names = None,
+    topic: Topics = None,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
     """Resume agent types, agents or topics that were paused.
 
     The messages that were kept meanwhile are handled in their order.
@@ -81,21 +87,30 @@ def resume(names: Names = None, topic: Topics = None, url: Url = None, namespace
     """
     target, agents, topics = _paused_or_resumed(names, topic)
 
-    async def work() -> None:
+    async def work() -> dict[str, bool]:
+        changed: dict[str, bool] = {}
         async with operator(target, url, namespace) as transport:
             control = control_of(transport)
             for name in agents:
-                changed = await control.resume(_agent(name))
-                if not changed:  # what was paused may be declared no more, and goes on all the same
+                changed[name] = await control.resume(_agent(name))
+                if not changed[name]:  # what was paused may be declared no more, and goes on all the same
                     await check_type(transport, name.partition("/")[0])
-                say_resumed(name, changed)
             for name in topics:
-                changed = await control.resume_topic(name)
-                if not changed:
+                changed[f"topic {name}"] = resumed = await control.resume_topic(name)
+                if not resumed:
                     await check_topic(transport, name)
-                say_resumed(f"topic {name}", changed)
+        return changed
 
-    run(work())
+    _say_each(run(work()), say_resumed, as_json)
+
+
+def _say_each(changed: dict[str, bool], say_one: Callable[[str, bool], None], as_json: bool) -> None:
+    """What became of each that was named, as lines or as one JSON object: its name -> whether this order changed it."""
+    if as_json:
+        print_json(changed)
+        return
+    for name, was_changed in changed.items():
+        say_one(name, was_changed)
 
 
 def _paused_or_resumed(
@@ -121,6 +136,7 @@ def reset(
     ],
     url: Url = None,
     namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> None:
     """Give agents their default state again. It goes before anything that is queued for them.
 
@@ -144,8 +160,10 @@ def reset(
             return [name for name in agents if not await control.reset(AgentId.from_str(name))]
 
     refused = run(work())
+    if as_json:
+        print_json({name: name not in refused for name in agents})
     for name in agents:
-        if name not in refused:
+        if name not in refused and not as_json:
             say(f"{name} will be reset")
     if refused:
         raise CommandFailed(f"a reset waits already: {', '.join(refused)}")

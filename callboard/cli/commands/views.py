@@ -51,11 +51,10 @@ def status(
 ) -> None:
     """Show agent types, workers and what waits.
 
-    WAITING is everything that was published to a type, is due and was not handled, without what handlers run: that is
-    RUNNING, as of the workers' last heartbeats. OLDEST says how long the oldest of it has waited, BACKOFF how many agents
-    wait for their next attempt. DEAD NOW are the dead letters that are there, DEAD EVER those that were ever written.
-    WAITING is `-` where the server does not know it. A narrow terminal goes without some columns. docs/monitoring.md
-    shows the same with redis-cli.
+    WAITING: due, and not started. RUNNING: in a handler, as of the workers' last heartbeats. OLDEST: how long the oldest
+    that waits has waited. BACKOFF: agents that wait for their next attempt. DEAD NOW: dead letters that are there; DEAD
+    EVER: those that were ever written. WAITING is `-` where the server does not know it. A narrow terminal goes without
+    some columns. docs/monitoring.md shows the same with redis-cli.
 
       callboard status counting:app
       callboard status counting:app --keys

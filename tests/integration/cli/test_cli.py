@@ -82,12 +82,14 @@ def test_pause_resume_and_reset(shop: ShopFolder, worker: Running) -> None:
         "clerk is paused\nclerk/a is paused\ntopic jobs is paused\n"
     )
     assert shop.out("pause", "shop:app", "clerk") == "clerk was paused already\n"
+    assert json.loads(shop.out("pause", "shop:app", "clerk", "--json")) == {"clerk": False}
     assert "paused: type clerk" in shop.out("status", "shop:app")
     shop.out("publish", "shop:app", "jobs", "Job", "name=kept")
     resumed = shop.out("resume", "shop:app", "clerk", "clerk/a", "clerk/b", "--topic", "jobs")
     assert resumed == "clerk goes on\nclerk/a goes on\nclerk/b was not paused\ntopic jobs goes on\n"
     worker.shows("ends kept")
     assert shop.out("reset", "shop:app", "clerk/default") == "clerk/default will be reset\n"
+    assert json.loads(shop.out("reset", "shop:app", "clerk/other", "--json")) == {"clerk/other": True}
     done = shop.run("reset", "shop:app", "nobody/a")
     assert (done.returncode, "There is no agent type 'nobody'" in done.stderr) == (2, True)
     assert shop.run("reset", "shop:app", "clerk").returncode == 2

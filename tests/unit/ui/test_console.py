@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -221,6 +222,16 @@ async def test_tokens_and_a_summary_on_request(capsys: pytest.CaptureFixture[str
         "Total completion tokens: 8",
     ]
     assert lines[11].startswith("Duration: ")
+
+
+async def test_the_duration_of_a_run_that_had_ended_before_is_the_time_between_its_messages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    first, last = said("a", created_at=began), said("b", created_at=began + timedelta(seconds=90))
+    await Console(stream(first, last, TaskResult(messages=[first, last])), output_stats=True)
+
+    assert "Duration: 90.00 seconds" in capsys.readouterr().out
 
 
 async def test_a_response_has_a_summary_too(capsys: pytest.CaptureFixture[str]) -> None:
