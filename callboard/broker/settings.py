@@ -279,6 +279,11 @@ class BrokerSettings:
         description="A file that a worker renews with each heartbeat that the server answered, and removes when it stops, "
         "for `callboard health`. One for each worker process.",
     )
+    metrics_port: Text | None = Field(
+        default=None,
+        description="Where a worker process gives out metrics for Prometheus, /healthz and /readyz: a port of 127.0.0.1, or "
+        "`ADDRESS:PORT`. One for each worker process. None: nowhere, and nothing is counted.",
+    )
     connect_timeout: Seconds = Field(default=5.0, description="How long to wait for a connection.")
     socket_timeout: Seconds = Field(default=10.0, description="How long to wait for an answer of the server.")
     max_backlog: Annotated[CountOrZero, Unit("messages")] = Field(

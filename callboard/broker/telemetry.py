@@ -1,4 +1,4 @@
-"""Events of the broker, for listeners of this process; silent, and next to free, until a listener is attached.
+"""Events of the runtime, for listeners of this process; silent, and next to free, until a listener is attached.
 
 ```python
 detach = attach(lambda event: print(event))
@@ -19,6 +19,9 @@ detach()
 | Fenced | this worker lost its lease; nothing of what it was doing counts |
 | Connected | a connection to the server stands, the first or a new one |
 | Disconnected | a connection broke or could not be made |
+| Beat | the server has answered a heartbeat: the worker's lease goes on |
+| ModelAsked | a model was asked for an agent, and has answered or failed; recorded answers that are given again are none |
+| ToolCalled | a tool ran for a model, and has returned or failed; recorded results that are given again are none |
 
 Events hold names, ids and times, never payloads.
 """
@@ -129,6 +132,39 @@ class Disconnected(NamedTuple):
     reason: str
 
 
+class Beat(NamedTuple):
+    """The server has answered a worker's heartbeat; `running` and `held` count its messages. Comes in another thread."""
+
+    worker: str
+    held: int
+    running: int
+
+
+class ModelAsked(NamedTuple):
+    """A model was asked; `status` is "ok", "outage" or "error".
+
+    Of an answer it has the tokens, as the model's server counted them: `cached` are among the `prompt`'s, `reasoning` among
+    the `completion`'s. `agent` is its type, or "" outside of handlers.
+    """
+
+    agent: str
+    model: str
+    status: str
+    seconds: float
+    prompt: int
+    completion: int
+    cached: int
+    reasoning: int
+
+
+class ToolCalled(NamedTuple):
+    """A tool ran; `status` is "ok" or "error", as the model reads it."""
+
+    tool: str
+    status: str
+    seconds: float
+
+
 Event: TypeAlias = (
     Published
     | Started
@@ -141,6 +177,9 @@ Event: TypeAlias = (
     | Fenced
     | Connected
     | Disconnected
+    | Beat
+    | ModelAsked
+    | ToolCalled
 )
 Listener: TypeAlias = Callable[[Event], None]
 

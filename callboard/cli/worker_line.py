@@ -47,6 +47,7 @@ class WorkerLine(NamedTuple):
     max_memory: str | None = None
     max_messages: int | None = None
     health_file: Path | None = None
+    metrics_port: str | None = None
     folder: Path | None = None
     watch: int | None = None
 
@@ -65,6 +66,7 @@ VALUES: Final[Mapping[str, Callable[[str], Any]]] = {
     "max_memory": str,
     "max_messages": _count,
     "health_file": Path,
+    "metrics_port": str,
     "folder": Path,
     "watch": _count,
 }

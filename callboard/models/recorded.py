@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
+from callboard.broker.errors import is_outage
+from callboard.broker.telemetry import LISTENERS, ModelAsked, emit
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.llm_messages import LLMMessage, SystemMessage
+from callboard.runtime.execution import speaker
 from callboard.runtime.steps import (
     MOST_TEXT,
     NumberedStep,
@@ -26,7 +30,7 @@ from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClien
 from .budget import in_run
 from .cache import RecordedAnswer
 from .errors import BadRequestError, BadResponseError
-from .types import CreateResult
+from .types import CreateResult, RequestUsage
 
 TEXTS: Final = "texts"
 """In a request that is replayed: the beginnings of its messages, for people. No tape has them: they grow with the chat."""
@@ -37,7 +41,29 @@ async def answer_of(request: ModelRequest, client: ChatCompletionClient) -> Crea
     """The answer of a client, metered in a run; or the recorded one."""
     if is_played():
         return play(request)
-    return await request.create(in_run(client))
+    with _told(client.model) as answers:
+        answers.append(await request.create(in_run(client)))
+    return answers[0]
+
+
+@contextmanager
+def _told(model: str) -> Iterator[list[CreateResult]]:
+    """Tell listeners how a request ended; gives the place for its answer."""
+    answers: list[CreateResult] = []
+    if not LISTENERS:
+        yield answers
+        return
+    begun, status = time.monotonic(), "error"
+    try:
+        yield answers
+        status = "ok"
+    except Exception as error:
+        status = "outage" if is_outage(error) else "error"
+        raise
+    finally:
+        used = answers[0].usage if answers else RequestUsage(0, 0)
+        tokens = (used.prompt_tokens, used.completion_tokens, used.cached_tokens, used.reasoning_tokens)
+        emit(ModelAsked, speaker(), model, status, time.monotonic() - begun, *tokens)
 
 
 def play(request: ModelRequest) -> CreateResult:
@@ -199,6 +225,9 @@ async def _items(
         for again in RecordedAnswer(result=play(request)).items():
             yield again
         return
-    async with aclosing(request.create_stream(in_run(client))) as items:
-        async for item in items:
-            yield item
+    with _told(client.model) as answers:
+        async with aclosing(request.create_stream(in_run(client))) as items:
+            async for item in items:
+                if isinstance(item, CreateResult):
+                    answers.append(item)
+                yield item

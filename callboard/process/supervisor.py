@@ -461,8 +461,8 @@ def environment(url: str | None, environ: Mapping[str, str] | None = None) -> di
         environ: The variables to start from; None: the environment of this process.
     """
     result = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
-    # A health file is of one process, and these are looked after by their supervisor.
-    for name in ("CALLBOARD_URL", "REDIS_URL", "CALLBOARD_HEALTH_FILE"):
+    # A health file and a port are of one process, and these are looked after by their supervisor.
+    for name in ("CALLBOARD_URL", "REDIS_URL", "CALLBOARD_HEALTH_FILE", "CALLBOARD_METRICS_PORT"):
         result.pop(name, None)
     if url is not None:
         result["CALLBOARD_URL"] = url

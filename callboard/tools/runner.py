@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from callboard.broker.errors import EncodeError, PayloadTooLargeError
+from callboard.broker.telemetry import ToolCalled, emit
 from callboard.core.cancellation import CancellationToken, Suspended
 from callboard.core.context import MessageContext
 from callboard.core.people import Question, ask_person
@@ -350,11 +352,14 @@ class _Answer:
         runtime = self.runtime or current_tool_context().runtime
         may = "" if self._needs_approval(asked.name) is None else asked.name
         with tool_context(context, runtime=runtime, idempotency_key=key, allowed=may), taping(None):
+            begun = time.monotonic()
             try:
                 work = partial(self._work, call, asked)
-                return await run_limited(asked.name, work, self.token, self.timeout)
+                result = await run_limited(asked.name, work, self.token, self.timeout)
             except ToolError as error:
-                return error_result(asked.name, error)
+                result = error_result(asked.name, error)
+            emit(ToolCalled, asked.name, "error" if result.is_error else "ok", time.monotonic() - begun)
+            return result
 
     async def _work(self, call: FunctionCall, asked: AskedCall, token: CancellationToken) -> ToolResult:
         result: ToolResult | None = None

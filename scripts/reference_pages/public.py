@@ -61,6 +61,24 @@ SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.broker.redis.operations.deadletters": ("discard", "list_letters", "replay", "show"),
     "callboard.broker.redis.operations.doctor": ("examine",),
     "callboard.broker.redis.operations.inspect": ("held_by", "overview"),
+    "callboard.broker.telemetry": (
+        "attach",
+        "Event",
+        "Published",
+        "Started",
+        "Handled",
+        "Retried",
+        "DeadLettered",
+        "Released",
+        "WaitsForAnswer",
+        "Dropped",
+        "Fenced",
+        "Connected",
+        "Disconnected",
+        "Beat",
+        "ModelAsked",
+        "ToolCalled",
+    ),
 }
 # Modules that can't be imported without an extra that the tests lack: their names are looked up in their text.
 UNLOADED: Final[Mapping[str, tuple[str, ...]]] = {

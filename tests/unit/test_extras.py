@@ -55,12 +55,19 @@ async def host_autogen(folder: Path) -> None:
     importlib.import_module("callboard.interop.translation")
 
 
+async def count_for_prometheus(folder: Path) -> None:
+    from callboard.process.metrics import WorkerMetrics
+
+    WorkerMetrics("shop")
+
+
 CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("testing", "fakeredis", run_in_memory),
     ("testing", "pytest_asyncio", import_fixtures),
     ("openai", "openai", ask_openai),
     ("memory", "chromadb", open_chroma),
     ("mcp", "mcp", call_mcp),
+    ("metrics", "prometheus_client", count_for_prometheus),
     ("autogen", "autogen_core", host_autogen),
 ]
 

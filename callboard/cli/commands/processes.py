@@ -175,6 +175,12 @@ def worker(
         Path | None,
         typer.Option(metavar="FILE", help="Renewed while it works, for `callboard health`. Default: none."),
     ] = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS:]PORT", help="Gives out metrics, /healthz and /readyz. Default: nowhere."
+        ),
+    ] = None,
     folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
     watch: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> int:
@@ -184,7 +190,7 @@ def worker(
     other workers, without counting an attempt. A second signal ends it at once. `callboard up` runs and
     supervises one for each type. A process that passes --max-memory or --max-messages drains as well and ends
     with 79, and is then to be started again (systemd: Restart=on-failure). In a container, --health-file and
-    `callboard health` make its health check.
+    `callboard health` make its health check, and --metrics-port what Prometheus and probes by HTTP ask.
 
       callboard worker counting:app --type counter
       callboard worker counting:app --type counter --url redis://10.0.0.5:6379 --grace 10 --max-memory 500MB
@@ -204,6 +210,7 @@ def worker(
             max_memory=max_memory,
             max_messages=max_messages,
             health_file=health_file,
+            metrics_port=metrics_port,
             folder=folder,
             watch=watch,
         )

@@ -28,6 +28,7 @@ from callboard.broker.redis.keys import Keys
 from callboard.broker.redis.library import library
 from callboard.broker.retry import Backoff
 from callboard.broker.settings import BrokerSettings
+from callboard.broker.telemetry import Beat, emit
 
 from . import keeper_process
 from .blocking import BlockingConnection, connect, renew_file, run
@@ -177,6 +178,7 @@ class Heartbeat:
             return False
         if self._health is not None:
             self._health.renew(worker)
+        emit(Beat, worker, held, running)
         return bool(answer[3])
 
     def _connected(self) -> BlockingConnection:
