@@ -25,6 +25,7 @@ from .settings import BrokerSettings
 
 LONGEST_ASKED: Final = 3_600.0  # seconds; who asks for more is tried after an hour
 SHORTEST_STEP: Final = 0.01  # seconds; with a base of 0 a message that waits would be tried without a pause
+SHORTEST_WAIT: Final = 0.001  # seconds; less would not be kept, and then it was no outage
 MAX_DOUBLINGS: Final = 60  # beyond it any base is over any cap, and a float might overflow
 
 
@@ -120,9 +121,14 @@ class RetryPolicy:
         """The outcome when `error` is an outage and the message has waited `waited` seconds for it to end.
 
         Each pause is as long as all before it, so they double as those of `decide` do. What was waited counts, not the
-        time that has passed: a message whose worker was stopped overnight is not given up in the morning.
+        time that has passed: a message whose worker was stopped overnight is not given up in the morning. An error whose
+        attribute `has_sure_end` is true ends by itself, and is waited for however long it takes.
         """
         info = info or ErrorInfo(type(error).__name__, text_of(error))
+        if getattr(error, "has_sure_end", False):
+            # A limit of so much a day is over tomorrow: not given up before, and not counted with what may never end.
+            delay = self._pause(max(self.base, SHORTEST_STEP), error, random)
+            return Retry(delay, f"{info.type}: {info.message}", info, waited=max(waited, SHORTEST_WAIT))
         # guard: an outage does not last for ever
         if waited >= self.outage:
             return DeadLetter(f"an outage of more than {self.outage:g} s", info)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn, TypeGuard
 
 from callboard.core.context import MessageHandlerContext
 from callboard.errors import MisuseError, SettingValueError
+from callboard.memory.cancelling import cancellable
 from callboard.memory.llm_messages import AssistantMessage
 from callboard.runtime.effects import names_in
 from callboard.runtime.execution import (
@@ -24,8 +25,10 @@ from callboard.runtime.execution import (
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .errors import BadRequestError, BudgetExceededError, BudgetHeldError, ModelError, charged
 from .info import DEFAULTS, ModelSettings, Price, price_of
+from .room import UNITS, Room
 from .stores import Limit, LocalStore, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
 from .types import CreateResult, RequestUsage, RunUsage, Spent
+from .windows import Ceiling
 
 TOTAL = "total"
 NO_PRICE: Final = "its price is not known: add it to the prices, or set a limit in tokens"
@@ -176,7 +179,10 @@ class UsageLedger:
         return len(await self.store.table(f"held:{scope}"))
 
 
-KINDS: Final = (TOTAL, "client", "agent", "run")
+KINDS: Final = (TOTAL, "client", "agent", "run", "key")
+WORDS: Final[Mapping[str, float]] = {"minute": 60.0, "hour": 3_600.0, "day": 86_400.0}
+LONGEST_WINDOW: Final = 366 * 86_400.0  # seconds
+MOST_NAME: Final = 500  # characters of a name that a function returns
 NOTHING: Final = RequestUsage(0, 0)
 TOKENS_OF_CORRECTION: Final = 100  # of what is said about an answer that can't be used, at most about so many
 LIMITS_OF_ANSWERS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -184,42 +190,117 @@ LIMITS_OF_ANSWERS: Final = ("max_completion_tokens", "max_tokens", "max_output_t
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit on spending.
+    """A limit on spending, for all time or for any minute, hour, day or other time.
+
+    ```python
+    Budget("client", requests=500, tokens=200_000, every="minute", when_over="wait")  # what the provider allows
+    Budget(customer, usd=5.0, every="day")  # `def customer() -> str` says whose request it is
+    ```
 
     Attributes:
-        scope: "total", "client", "agent" or "run": so much for everything, or for each client, agent or run; or one of
-            them by name, such as "agent:writer/ada".
+        scope: "total", "client", "agent" or "run": so much for everything, or for each client, agent or run; "key": for the
+            agents of one key together, whatever their types; one of them by name, such as "agent:writer/ada"; or a function
+            that is called with each request and returns the name of whom it counts for, None: for nobody.
         usd: most that may be spent, USD; None: no limit in money.
         tokens: most that may be used, of both kinds together; None: no limit.
+        requests: most that may begin; needs `every`.
+        every: "minute", "hour", "day" or seconds: the limits are for any time of this length, wherever it begins; a day is
+            any 24 hours. None: they are for all time.
+        when_over: "refuse": a request that finds no room is a BudgetExceededError; "wait": it waits. In a handler the
+            attempt ends with a BudgetHeldError, as with an outage, and the message comes again when there is room.
 
     Raises:
-        SettingValueError: there is no such scope, or no limit.
+        SettingValueError: there is no such scope, or no limit, or a limit is no number above 0.
     """
 
-    scope: str = TOTAL
+    scope: str | Callable[[], str | None] = TOTAL
     usd: float | None = None
     tokens: int | None = None
+    requests: int | None = None
+    every: float | Literal["minute", "hour", "day"] | None = None
+    when_over: Literal["refuse", "wait"] = "refuse"
 
     def __post_init__(self) -> None:
-        kind, colon, name = self.scope.partition(":")
-        if kind not in KINDS or (colon and (kind == TOTAL or not name)):
-            raise SettingValueError(
-                "scope", repr(self.scope), f"one of {', '.join(KINDS)}, or agent:writer/ada"
-            )
-        if self.usd is None and self.tokens is None:
-            raise SettingValueError("usd", "None", "given, or tokens")
-        for setting, limit in (("usd", self.usd), ("tokens", self.tokens)):
-            if limit is not None and not limit > 0:
+        if not callable(self.scope):
+            kind, colon, name = str(self.scope).partition(":")
+            if kind not in KINDS or (colon and (kind == TOTAL or not name)):
+                rule = f"one of {', '.join(KINDS)}, agent:writer/ada, or a function"
+                raise SettingValueError("scope", repr(self.scope), rule)
+        if self.usd is self.tokens is self.requests is None:
+            raise SettingValueError("usd", "None", "given, or tokens, or requests")
+        for setting in UNITS:
+            limit = getattr(self, setting)
+            # What is no number, or not finite, would limit nothing.
+            if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
                 raise SettingValueError(setting, repr(limit), "more than 0")
+        self._check_window()
+
+    def _check_window(self) -> None:
+        if self.every is not None:
+            seconds = WORDS.get(self.every) if isinstance(self.every, str) else self.every
+            if not (_is_number(seconds) and 1 <= seconds <= LONGEST_WINDOW):
+                rule = '"minute", "hour", "day", or from 1 second to a year'
+                raise SettingValueError("every", repr(self.every), rule)
+        if self.when_over not in ("refuse", "wait"):
+            raise SettingValueError("when_over", repr(self.when_over), '"refuse" or "wait"')
+        if self.every is None and self.requests is not None:
+            raise SettingValueError("requests", repr(self.requests), 'given with every, such as "minute"')
+        if self.every is None and self.when_over == "wait":
+            raise SettingValueError(
+                "when_over", "'wait'", "given with every: else there is no end to wait for"
+            )
+
+    @property
+    def seconds(self) -> float:
+        """Length of its window; 0: it is for all time."""
+        return WORDS[self.every] if isinstance(self.every, str) else float(self.every or 0)
 
     def covers(self, scope: str) -> bool:
-        """Whether it limits a scope."""
+        """Whether it limits a scope; one of a function covers none before it is asked."""
         return scope == self.scope or scope.partition(":")[0] == self.scope
 
+    def scopes_of(self, where: Sequence[str]) -> tuple[str, ...]:
+        """The scopes that it limits for a request made here and now.
+
+        Args:
+            where: the scopes that the request counts for anyway.
+
+        Raises:
+            SettingValueError: its function returned no name.
+        """
+        if callable(self.scope):
+            name = self.scope()
+            return () if name is None else (_checked_name(name),)
+        return tuple(scope for scope in (*where, *_key_scope()) if self.covers(scope))
+
     def limits_of(self, scope: str) -> list[Limit]:
-        """Its limits on a scope, as a store takes them."""
-        given = (("tokens", self.tokens), ("usd", self.usd)) if self.covers(scope) else ()
+        """Its limits on a scope for all time, as a store takes them."""
+        given = () if self.every else (("tokens", self.tokens), ("usd", self.usd))
         return [(scope, unit, float(most)) for unit, most in given if most is not None]
+
+    def ceilings_of(self, scope: str) -> list[Ceiling]:
+        """Its limits on a scope within its window."""
+        given = [(unit, getattr(self, unit)) for unit in UNITS] if self.every else []
+        return [(scope, self.seconds, unit, float(most)) for unit, most in given if most is not None]
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked_name(name: object) -> str:
+    is_name = isinstance(name, str) and 0 < len(name) <= MOST_NAME and name.isprintable()
+    if not is_name:
+        rule = f"a function that returns a printable text of 1 to {MOST_NAME} characters, or None"
+        raise SettingValueError("scope", repr(name)[:80], rule)
+    return str(name)
+
+
+def _key_scope() -> tuple[str, ...]:
+    """The scope of the agents that have the key of the one whose handler is running."""
+    with suppress(MisuseError):
+        return (f"key:{MessageHandlerContext.agent_id().key}",)
+    return ()
 
 
 @dataclass(slots=True)
@@ -232,8 +313,10 @@ class _Draft:
         has_ended: there is an answer.
         requests: how often the model was asked.
         counted: tokens of the prompt as they were counted before the request; 0: they were not.
+        room: the windows that the request is in.
     """
 
+    room: Room
     used: RequestUsage = NOTHING
     cached: bool = False
     has_ended: bool = False
@@ -296,7 +379,8 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     async def _create(self, request: ModelRequest) -> CreateResult:
         async with self._drawn(request) as draft:
             try:
-                result = await request.create(self.client)
+                with draft.room.asking():
+                    result = await request.create(self.client)
             except (ModelError, asyncio.CancelledError) as error:
                 draft.used = charged(error)
                 raise
@@ -307,7 +391,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         async with self._drawn(request) as draft, aclosing(request.create_stream(self.client)) as items:
             said: list[str] = []
             try:
-                async for item in items:
+                while (item := await draft.room.next_of(items)) is not None:
                     if isinstance(item, CreateResult):
                         draft.end(item, self._estimate(request, item))
                     else:
@@ -343,9 +427,12 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
             BudgetExceededError: a budget that covers it has less left; BudgetHeldError: until other requests end.
             BadRequestError: one of them is in money, and the model's price is not known.
         """
-        where, hold_id, draft = self._scopes(), new_hold_id(), _Draft()
+        where, hold_id = self._scopes(), new_hold_id()
+        limited = [(budget, scope) for budget in self._budgets for scope in budget.scopes_of(where)]
+        where = tuple(dict.fromkeys((*where, *(scope for _, scope in limited))))
+        draft = _Draft(Room.of(self.ledger.store, self.model, limited))
         try:
-            draft.counted = await self._hold(where, hold_id, request)
+            await self._begin(where, hold_id, request, draft, limited)
             yield draft
         finally:
             # In one step: in between, another request would find the money of this one free.
@@ -355,6 +442,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                 else Spent()
             )
             await self.ledger.settle(where, hold_id, spent, self.model)
+            await draft.room.leave(spent, cached=draft.cached)
             if draft.overhead > self._overhead:
                 self._overhead = draft.overhead
                 await self.ledger.note_overhead(self.model, draft.overhead)
@@ -363,9 +451,33 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         """The scopes that a request counts for."""
         return scopes(self.name)
 
-    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> int:
+    async def _begin(
+        self,
+        where: tuple[str, ...],
+        hold_id: str,
+        request: ModelRequest,
+        draft: _Draft,
+        limited: Sequence[tuple[Budget, str]],
+    ) -> None:
+        """Set aside what a request may need, and enter its windows, as soon as both have room."""
+        limits = [limit for budget, scope in limited for limit in budget.limits_of(scope)]
+        while True:
+            draft.counted = await self._hold(where, hold_id, request, limits)
+            if not draft.room.ceilings:
+                return
+            wait = await draft.room.enter(
+                self._most(request, draft.counted + self._added, draft.room.is_in_money)
+            )
+            if wait is None:
+                return
+            # What waits holds nothing meanwhile that others might use.
+            await self.ledger.settle(where, hold_id, Spent())
+            await cancellable(asyncio.sleep(wait), request.cancellation_token)
+
+    async def _hold(
+        self, where: tuple[str, ...], hold_id: str, request: ModelRequest, limits: Sequence[Limit]
+    ) -> int:
         """Set the most aside that a request may need; return the tokens of its prompt, as they are counted."""
-        limits = [limit for scope in where for budget in self._budgets for limit in budget.limits_of(scope)]
         counted = self._tokens_of(request)
         # A server's template must not carry a request over its budget.
         self._overhead = max(self._overhead, await self.ledger.overhead(self.model))
@@ -475,12 +587,14 @@ class _MeteredInRun(MeteredChatCompletionClient):
     def _scopes(self) -> tuple[str, ...]:
         return run_scopes()
 
-    async def _hold(self, where: tuple[str, ...], hold_id: str, request: ModelRequest) -> int:
+    async def _hold(
+        self, where: tuple[str, ...], hold_id: str, request: ModelRequest, limits: Sequence[Limit]
+    ) -> int:
         if await self.ledger.begin(where, hold_id):
             return 0
         while True:
             try:
-                return await super()._hold(where, hold_id, request)
+                return await super()._hold(where, hold_id, request, limits)
             except BudgetHeldError:
                 if current.get() is not None:
                     raise  # the bus tries the message again

@@ -14,7 +14,7 @@ ModelError(model, reason, status, retry_after)
 ├── BadRequestError (ValueError, TypeError)  the client or the request can't work like this    permanent
 ├── ModelNotFoundError (ValueError)  the server has no such model, or nothing is known of it   permanent
 └── BudgetExceededError              it would cost more than is allowed                        permanent
-    └── BudgetHeldError              until requests end that are under way
+    └── BudgetHeldError              until requests end that are under way, or a window moves on
 ```
 
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
@@ -25,13 +25,16 @@ nothing about the request, which may work once the outage is over.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from callboard.foundation import ActorError
 
 from .types import CreateResult, RequestUsage
+
+MINUTE: Final = 60
 
 
 class ModelError(ActorError):
@@ -165,16 +168,18 @@ class BudgetExceededError(ModelError):
     """The next request might cost more than is left; it was not made.
 
     Attributes:
-        unit: "USD" or "tokens".
+        unit: "USD", "tokens" or "requests".
         limit: what may be spent.
         spent: what is spent or set aside for requests under way.
         needed: what the request might cost at most.
         scope: what is limited, such as "total" or "run:42".
+        every: seconds of the window that the limit is for; 0: it is for all time.
+        retry_after: seconds until the window has room; None: never, since the request needs more than the limit.
     """
 
     template = (
-        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} for {scope} "
-        "{spent:,.6g} are spent or set aside. Raise the budget, or ask for less (max_tokens)"
+        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} for {scope}{window} "
+        "{spent:,.6g} are spent or set aside. {advice}"
     )
     permanent = True
 
@@ -184,16 +189,48 @@ class BudgetExceededError(ModelError):
     spent: float = 0.0
     needed: float = 0.0
     scope: str = "total"
+    every: float = 0.0
+
+    @property
+    def window(self) -> str:
+        """The time that the limit is for, in words."""
+        return f" in {in_words(self.every)}" if self.every else ""
+
+    @property
+    def advice(self) -> str:
+        """When there is room, and what to do."""
+        if self.every and self.needed > self.limit:
+            less = "max_corrections" if self.unit == "requests" else "max_tokens"
+            return f"It never fits: raise the limit, or ask for less ({less})"
+        if self.every:
+            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}"
+        return "Raise the budget, or ask for less (max_tokens)"
 
 
 class BudgetHeldError(BudgetExceededError):
-    """A budget has room for the request, but what other requests set aside stands in the way until they end.
+    """A budget will have room for the request: when what others set aside is settled, or the limit's window has moved on.
 
     It counts as an outage: on the bus the message is tried again, without using up attempts.
     """
 
     permanent = False
     is_outage = True
+
+    @property
+    def has_sure_end(self) -> bool:
+        """Whether it ends by itself, so that a message waits for it however long it takes: windows move on."""
+        return self.every > 0
+
+
+def in_words(seconds: float) -> str:
+    """A time, such as "1 minute" or "2 h 5 min"."""
+    if seconds == MINUTE:
+        return "1 minute"
+    if seconds < 2 * MINUTE:
+        return f"{seconds:g} s"
+    minutes = math.ceil(seconds / MINUTE)
+    hours, rest = divmod(minutes, 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{rest} min" * bool(rest)) if part)
 
 
 def charged(error: BaseException) -> RequestUsage:

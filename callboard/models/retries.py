@@ -7,8 +7,9 @@ import logging
 import random as random_module
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -31,6 +32,10 @@ logger = logging.getLogger("callboard.models")
 # The settings that a dump has.
 NUMBERS: Final = ("max_attempts", "retry_base", "retry_cap", "longest_retry_after")
 FULL_JITTER: Final = 1.0  # a pause is anything from 0 to its upper bound
+
+MayAsk: TypeAlias = Callable[[], Awaitable[bool]]
+may_ask_again: ContextVar[MayAsk | None] = ContextVar("callboard_may_ask_again", default=None)
+"""Whether one more attempt may be made now: each is a request to the model, and somebody around may limit these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,10 @@ class ModelRetries:
             "%s: %s (attempt %d); trying again in %.1f s", error.model, type(error).__name__, attempt, seconds
         )
         await cancellable(self._sleep(seconds), token)
+        may = may_ask_again.get()
+        # guard: an attempt that is made again is a request like the first
+        if may is not None and not await may():
+            raise error
 
     async def _sleep(self, seconds: float) -> None:
         await self.sleep(seconds)

@@ -19,6 +19,8 @@ from callboard.errors import MisuseError
 from callboard.foundation.component import Component, ComponentBase
 from callboard.runtime.execution import current
 
+from .windows import Ceiling, LocalWindows, Over, Window
+
 DIGITS: Final = 16  # of the hash of a message, and of a worker
 
 
@@ -127,6 +129,29 @@ class Store(AnswerStore, Protocol):
         """
         ...
 
+    async def enter(self, hold_id: str, amounts: Amounts, ceilings: Sequence[Ceiling]) -> Over | None:
+        """Begin a request in windows of time, or in none of them: when one of them has no room for it.
+
+        Atomic, and safe to repeat. It is in its windows from now on: what a process set aside that died stays there until
+        they have moved on.
+
+        Args:
+            hold_id: names the request.
+            amounts: the most that it may need: "requests", "tokens" and "usd", as `hold` has them.
+            ceilings: limits of windows.
+
+        Returns:
+            None, or the one with the longest wait of those that have no room.
+        """
+        ...
+
+    async def leave(self, hold_id: str, amounts: Amounts, windows: Sequence[Window]) -> None:
+        """End a request that entered windows: what it used counts instead of what it might have needed.
+
+        It counts from when the request began. Atomic, and safe to repeat.
+        """
+        ...
+
 
 @dataclass
 class _Named:
@@ -150,6 +175,7 @@ class LocalStore:
         self._max_names = max_names
         self._clock = clock
         self._named: OrderedDict[str, _Named] = OrderedDict()
+        self._windows = LocalWindows(clock)
 
     async def get(self, name: str) -> bytes | None:
         found = self._find(name)
@@ -202,6 +228,12 @@ class LocalStore:
             if held is not None and held.table.pop(hold_id, None) is not None:
                 more = of_part if scope.startswith("run:") else {}
                 await self.add(f"usage:{scope}", {**amounts, **more}, seconds)
+
+    async def enter(self, hold_id: str, amounts: Amounts, ceilings: Sequence[Ceiling]) -> Over | None:
+        return self._windows.enter(hold_id, amounts, ceilings)
+
+    async def leave(self, hold_id: str, amounts: Amounts, windows: Sequence[Window]) -> None:
+        self._windows.leave(hold_id, amounts, windows)
 
     def _own_limits(self, scopes: Sequence[str]) -> list[Limit]:
         tables = ((scope, self._find(f"usage:{scope}")) for scope in scopes)
@@ -294,6 +326,12 @@ class RuntimeStore(ComponentBase[BaseModel], Component[RuntimeStoreConfig]):
         self, hold_id: str, scopes: Sequence[str], amounts: Amounts, seconds: float, part: str = ""
     ) -> None:
         await _of_handler().settle(hold_id, scopes, amounts, seconds, part)
+
+    async def enter(self, hold_id: str, amounts: Amounts, ceilings: Sequence[Ceiling]) -> Over | None:
+        return await _of_handler().enter(hold_id, amounts, ceilings)
+
+    async def leave(self, hold_id: str, amounts: Amounts, windows: Sequence[Window]) -> None:
+        await _of_handler().leave(hold_id, amounts, windows)
 
     def _to_config(self) -> RuntimeStoreConfig:
         return RuntimeStoreConfig()

@@ -34,6 +34,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "action id lasts all_scopes",
         "action id lasts part number scopes",
     ),
+    "window": ("action id requests tokens usd limits",),
     "restore": ("type key data logs",),
     "control": ("action message ends", "action kind name by when worker holds", "action type key id sender"),
     "nest": (
@@ -86,6 +87,8 @@ RECORDS: Final[Mapping[str, tuple[str, ...]]] = {
         "SUSPICION": "kind first second third",
         "SCHEDULE": "name said digest first",
         "AMOUNT": "field number",
+        "CEILING": "scope length unit most",
+        "WINDOW": "scope length",
     }.items()
 }
 """Values that repeat among the arguments of functions, or in their answers."""

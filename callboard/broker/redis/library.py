@@ -99,6 +99,7 @@ OPERATIONS = (
     "ask",
     "input",
     "ledger",
+    "window",
     "restore",
     "control",
     "nest",

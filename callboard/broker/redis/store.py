@@ -118,18 +118,41 @@ class RedisStore:
         used = [word for field, amount in amounts.items() for word in (field, repr(amount))]
         await self._run_again(["settle", hold_id, _ms(seconds), part, len(scopes), *scopes, *used])
 
+    async def enter(
+        self, hold_id: str, amounts: Mapping[str, float], ceilings: Sequence[tuple[str, float, str, float]]
+    ) -> tuple[str, float, str, float, float, float | None] | None:
+        """Begins a request in windows of time, or in none when one has no room: `callboard.models.stores`."""
+        limits = [
+            word
+            for scope, seconds, unit, most in ceilings
+            for word in (scope, _ms(seconds), unit, repr(float(most)))
+        ]
+        refused = await self._run_again(["enter", hold_id, *_amounts(amounts), *limits], "window")
+        if not refused:
+            return None
+        scope, ms, unit, most, used, wait = (value.decode() for value in refused)
+        seconds_left = float(wait) / 1000 if wait else None
+        return scope, int(ms) / 1000, unit, float(most), float(used), seconds_left
+
+    async def leave(
+        self, hold_id: str, amounts: Mapping[str, float], windows: Sequence[tuple[str, float]]
+    ) -> None:
+        """Ends a request that entered windows, with what it used in its place: `callboard.models.stores`."""
+        named = [word for scope, seconds in windows for word in (scope, _ms(seconds))]
+        await self._run_again(["leave", hold_id, *_amounts(amounts), *named], "window")
+
     def is_same(self, link: Link) -> bool:
         """Whether a connection leads to the same server and namespace."""
         mine = self._link
         return (mine.endpoint, mine.keys.of("")) == (link.endpoint, link.keys.of(""))
 
-    async def _run_again(self, arguments: Sequence[Any]) -> Any:
-        """Runs the ledger's function, again when the connection breaks before its answer: it is safe to repeat."""
+    async def _run_again(self, arguments: Sequence[Any], function: str = "ledger") -> Any:
+        """Runs a function that counts, again when the connection breaks before its answer: it is safe to repeat."""
         try:
-            return await self._link.run("ledger", arguments)
+            return await self._link.run(function, arguments)
         except ConnectionLostError:
             await self._link.reconnect(self._link.settings.socket_timeout)
-            return await self._link.run("ledger", arguments)
+            return await self._link.run(function, arguments)
 
     async def _keep(self, name: str, seconds: float) -> None:
         await self._link.command("PEXPIRE", self._key(name), _ms(seconds))
@@ -146,3 +169,7 @@ class RedisStore:
 
 def _ms(seconds: float) -> int:
     return max(1, int(seconds * 1000))
+
+
+def _amounts(amounts: Mapping[str, float]) -> list[str]:
+    return [repr(float(amounts[unit])) for unit in ("requests", "tokens", "usd")]
