@@ -125,8 +125,10 @@ class RetryPolicy:
         attribute `has_sure_end` is true ends by itself, and is waited for however long it takes.
         """
         info = info or ErrorInfo(type(error).__name__, text_of(error))
+        # A limit of so much a day has room tomorrow: its message is not given up before, nor does that wait count with what
+        # may never end.
+        # guard: what ends for sure is waited for
         if getattr(error, "has_sure_end", False):
-            # A limit of so much a day is over tomorrow: not given up before, and not counted with what may never end.
             delay = self._pause(max(self.base, SHORTEST_STEP), error, random)
             return Retry(delay, f"{info.type}: {info.message}", info, waited=max(waited, SHORTEST_WAIT))
         # guard: an outage does not last for ever

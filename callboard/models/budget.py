@@ -22,10 +22,10 @@ from callboard.runtime.execution import (
     usage_run as usage_run,  # noqa: PLC0414 - a public name of models
 )
 
+from .admission import UNITS, Admission
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
 from .errors import BadRequestError, BudgetExceededError, BudgetHeldError, ModelError, charged
 from .info import DEFAULTS, ModelSettings, Price, price_of
-from .room import UNITS, Room
 from .stores import Limit, LocalStore, Refusal, RuntimeStore, Store, is_of_handler, new_hold_id
 from .types import CreateResult, RequestUsage, RunUsage, Spent
 from .windows import Ceiling
@@ -313,10 +313,10 @@ class _Draft:
         has_ended: there is an answer.
         requests: how often the model was asked.
         counted: tokens of the prompt as they were counted before the request; 0: they were not.
-        room: the windows that the request is in.
+        admission: of the request to its windows.
     """
 
-    room: Room
+    admission: Admission
     used: RequestUsage = NOTHING
     cached: bool = False
     has_ended: bool = False
@@ -379,7 +379,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
     async def _create(self, request: ModelRequest) -> CreateResult:
         async with self._drawn(request) as draft:
             try:
-                with draft.room.asking():
+                with draft.admission.asking():
                     result = await request.create(self.client)
             except (ModelError, asyncio.CancelledError) as error:
                 draft.used = charged(error)
@@ -391,7 +391,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         async with self._drawn(request) as draft, aclosing(request.create_stream(self.client)) as items:
             said: list[str] = []
             try:
-                while (item := await draft.room.next_of(items)) is not None:
+                while (item := await draft.admission.next_of(items)) is not None:
                     if isinstance(item, CreateResult):
                         draft.end(item, self._estimate(request, item))
                     else:
@@ -430,7 +430,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         where, hold_id = self._scopes(), new_hold_id()
         limited = [(budget, scope) for budget in self._budgets for scope in budget.scopes_of(where)]
         where = tuple(dict.fromkeys((*where, *(scope for _, scope in limited))))
-        draft = _Draft(Room.of(self.ledger.store, self.model, limited))
+        draft = _Draft(Admission.of(self.ledger.store, self.model, limited))
         try:
             await self._begin(where, hold_id, request, draft, limited)
             yield draft
@@ -442,7 +442,7 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
                 else Spent()
             )
             await self.ledger.settle(where, hold_id, spent, self.model)
-            await draft.room.leave(spent, cached=draft.cached)
+            await draft.admission.leave(spent, cached=draft.cached)
             if draft.overhead > self._overhead:
                 self._overhead = draft.overhead
                 await self.ledger.note_overhead(self.model, draft.overhead)
@@ -463,10 +463,10 @@ class MeteredChatCompletionClient(WrappedChatCompletionClient):
         limits = [limit for budget, scope in limited for limit in budget.limits_of(scope)]
         while True:
             draft.counted = await self._hold(where, hold_id, request, limits)
-            if not draft.room.ceilings:
+            if not draft.admission.ceilings:
                 return
-            wait = await draft.room.enter(
-                self._most(request, draft.counted + self._added, draft.room.is_in_money)
+            wait = await draft.admission.enter(
+                self._most(request, draft.counted + self._added, draft.admission.is_in_money)
             )
             if wait is None:
                 return

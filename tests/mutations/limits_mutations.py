@@ -22,6 +22,8 @@ RESTARTED, OWN = "integration/test_faults_portions.py::", f"[{best_kind()}]"
 DRAFTS = f"{PORTIONS}test_many_drafts_are_settled_in_portions{ON}"
 
 LEDGER = "contract/test_ledger.py::"
+WINDOWS = "contract/test_windows.py::"
+ADMISSION = "unit/models/test_admission.py::"
 
 LIMITS_MUTATIONS: Final = (
     Mutation(
@@ -225,6 +227,62 @@ LIMITS_MUTATIONS: Final = (
         "nor in the way of what comes after its message",
         never,
         (f"{LEDGER}test_what_a_dead_worker_held_is_given_back_when_its_message_is_handled_again{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a request counts for a minute from the beginning of its second",
+        "a slice counts until the last request in it is out of the window",
+        with_part("slice + 1", "slice - 2"),
+        (
+            f"{WINDOWS}test_a_request_counts_until_it_is_out_of_the_window_wherever_in_its_second_it_began{ON}",
+        ),
+        quick=False,
+    ),
+    Mutation(
+        "a request that never fits waits for ever",
+        "what no window has room for is not waited for",
+        never,
+        (f"{WINDOWS}test_what_never_fits_is_not_waited_for{ON}",),
+    ),
+    Mutation(
+        "requests begin for which a window has no room",
+        "what a window has no room for does not begin",
+        always,
+        (f"{WINDOWS}test_requests_at_once_begin_only_as_many_as_there_may_be{ON}",),
+    ),
+    Mutation(
+        "a request is in its windows twice when an answer was lost",
+        "a request that asks again, because an answer was lost, is in its windows once",
+        never,
+        (f"{WINDOWS}test_a_request_that_asks_again_because_an_answer_was_lost_is_counted_once{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a request did not need is not given back",
+        "what a request did not need is given back once",
+        never,
+        (f"{WINDOWS}test_what_a_request_did_not_need_is_given_back_once{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a process that stood still makes a request whose time is over",
+        "a request is made at once when there is room, or not at all",
+        always,
+        (f"{ADMISSION}test_a_process_that_stood_still_behind_the_answer_asks_again",),
+        quick=False,
+    ),
+    Mutation(
+        "attempts that are made again are no requests",
+        "an attempt that is made again is a request like the first",
+        never,
+        (f"{ADMISSION}test_an_attempt_that_finds_no_room_is_not_made",),
+        quick=False,
+    ),
+    Mutation(
+        "a message that waits for tomorrow is given up after ten minutes",
+        "what ends for sure is waited for",
+        never,
+        ("unit/broker/test_retry.py::test_what_ends_for_sure_is_waited_for_however_long_it_takes",),
         quick=False,
     ),
 )

@@ -74,6 +74,21 @@ def test_an_outage_ends_no_attempts_but_its_time() -> None:
     assert end == DeadLetter("an outage of more than 20 s", INFO)
 
 
+class TomorrowError(ConnectionError):
+    has_sure_end = True
+    retry_after = 3_000.0
+
+
+def test_what_ends_for_sure_is_waited_for_however_long_it_takes() -> None:
+    policy = RetryPolicy(max_attempts=1, base=1.0, jitter=0.0, outage=20.0)
+    first = decided(policy, 1, TomorrowError(), INFO)
+    assert isinstance(first, Retry)
+    assert (first.delay, first.waited) == (3_001, 0.001), "of what may never end it has waited nothing"
+    assert decided(policy, 1, TomorrowError(), INFO, waited=30.0) == Retry(
+        3_001, "ValueError: x", INFO, waited=30.0
+    )
+
+
 def test_no_outage_is_waited_for_where_the_policy_says_so() -> None:
     assert decided(RetryPolicy(1, outage=0.0), 1, ConnectionError("away"), INFO) == DeadLetter("failed", INFO)
 

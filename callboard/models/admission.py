@@ -1,4 +1,4 @@
-"""The room of one request in the windows that limit it: entered before it is made, left with what it used."""
+"""The admission of one request to the windows that limit it: asked for before it is made, and left with what it used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNITS: Final = ("requests", "tokens", "usd")
 
 
 class Limiting(Protocol):
-    """A budget, as far as a request's room needs it."""
+    """A budget, as far as an admission needs it."""
 
     @property
     def when_over(self) -> str:
@@ -34,7 +34,7 @@ class Limiting(Protocol):
 
 
 @dataclass(slots=True)
-class Room:
+class Admission:
     """One request in its windows.
 
     Attributes:
@@ -53,7 +53,7 @@ class Room:
 
     @classmethod
     def of(cls, store: Store, model: str, limited: Sequence[tuple[Limiting, str]]) -> Self:
-        """The room of a request that these budgets limit in these scopes."""
+        """The admission of a request that these budgets limit in these scopes."""
         found = [(ceiling, budget) for budget, scope in limited for ceiling in budget.ceilings_of(scope)]
         refused = {ceiling for ceiling, budget in found if budget.when_over == "refuse"}
         ceilings = tuple(dict.fromkeys(ceiling for ceiling, _ in found))
@@ -186,12 +186,12 @@ class Room:
 class _Again:
     """Asks the windows of a request whether it may be made again, then those of who is around it."""
 
-    def __init__(self, room: Room, around: MayAsk | None) -> None:
-        self._room = room
+    def __init__(self, admission: Admission, around: MayAsk | None) -> None:
+        self._admission = admission
         self._around = around
 
     async def __call__(self) -> bool:
-        return await self._room.may_again() and (self._around is None or await self._around())
+        return await self._admission.may_again() and (self._around is None or await self._around())
 
 
 NOTHING: Final[Amounts] = dict.fromkeys(UNITS, 0.0)

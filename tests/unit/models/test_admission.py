@@ -100,7 +100,7 @@ async def test_what_finds_no_room_is_refused_with_when_there_is(clock: Clock) ->
         "replay: the request may need 1 requests, and of 2 for client:replay in 1 minute 2 are spent or set aside. "
         "There is room in 52 s"
     )
-    clock.now += error.retry_after
+    clock.now += error.retry_after or 0
     await used.ask()
 
 
@@ -271,10 +271,14 @@ async def test_a_process_that_stood_still_behind_the_answer_asks_again(
 ) -> None:
     used = Used(clock, model(), Budget("client", requests=2, every="minute"))
     times = iter([0.0, 30.0, *[30.1] * 9])
-    monkeypatch.setattr("callboard.models.room.time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr("callboard.models.admission.time", SimpleNamespace(monotonic=lambda: next(times)))
     await used.ask()
     await used.ask()
     assert (await used.refusal()).spent == 2, "what came too late was given back"
+
+
+NO_LIMITS: tuple[Any, ...] = (0, -1, math.nan, math.inf, True, "9", [])
+NO_TIMES: tuple[Any, ...] = (0, -1, 0.5, math.nan, math.inf, True, "week", 10**9, [])
 
 
 def limits(**given: Any) -> Callable[[], Budget]:
@@ -284,9 +288,9 @@ def limits(**given: Any) -> Callable[[], Budget]:
 @pytest.mark.parametrize(
     "made",
     [
-        *(limits(requests=bad, every="minute") for bad in (0, -1, math.nan, math.inf, True, "9", [])),
-        *(limits(tokens=bad) for bad in (0, -1, math.nan, math.inf, True, "9")),
-        *(limits(usd=1, every=bad) for bad in (0, -1, 0.5, math.nan, math.inf, True, "week", 10**9, [])),
+        *(limits(requests=bad, every="minute") for bad in NO_LIMITS),
+        *(limits(tokens=bad) for bad in NO_LIMITS),
+        *(limits(usd=1, every=bad) for bad in NO_TIMES),
         limits(requests=5),
         limits(tokens=5, when_over="wait"),
         limits(tokens=5, every="day", when_over="sometimes"),
