@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +33,7 @@ from callboard.models.errors import (
     BudgetHeldError,
     ModelOverloadedError,
 )
-from callboard.models.windows import LocalWindows
+from callboard.models.windows import Amounts, Ceiling, LocalWindows, Over
 
 QUESTION = [UserMessage(content="one two three", source="user")]  # 3 tokens
 SHORT = {"max_tokens": 7}  # so at most 10, and 7 in the end
@@ -272,7 +272,16 @@ async def test_a_process_that_stood_still_behind_the_answer_asks_again(
     used = Used(clock, model(), Budget("client", requests=2, every="minute"))
     times = iter([0.0, 30.0, *[30.1] * 9])
     monkeypatch.setattr("callboard.models.admission.time", SimpleNamespace(monotonic=lambda: next(times)))
+    entered: list[str] = []
+
+    class Watched(LocalStore):
+        async def enter(self, hold_id: str, amounts: Amounts, ceilings: Sequence[Ceiling]) -> Over | None:
+            entered.append(hold_id)
+            return await super().enter(hold_id, amounts, ceilings)
+
+    used.client.ledger.store = Watched(clock=clock)
     await used.ask()
+    assert len(entered) == 2
     await used.ask()
     assert (await used.refusal()).spent == 2, "what came too late was given back"
 
