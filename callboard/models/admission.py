@@ -180,6 +180,7 @@ class Admission:
             needed=_amounts(most, most.requests)[unit],
             scope=scope,
             every=seconds,
+            room_at=time.time() + (wait or 0),
         )
 
 

@@ -28,6 +28,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from callboard.foundation import ActorError
@@ -175,10 +176,11 @@ class BudgetExceededError(ModelError):
         scope: what is limited, such as "total" or "run:42".
         every: seconds of the window that the limit is for; 0: it is for all time.
         retry_after: seconds until the window has room; None: never, since the request needs more than the limit.
+        room_at: when that is, in seconds of UTC, by the clock of the process that asked.
     """
 
     template = (
-        "{model}: the request may need {needed:,.6g} {unit}, and of {limit:,.6g} for {scope}{window} "
+        "{model}: the request may need {needed:,.6g} {units}, and of {limit:,.6g} for {scope}{window} "
         "{spent:,.6g} are spent or set aside. {advice}"
     )
     permanent = True
@@ -190,6 +192,12 @@ class BudgetExceededError(ModelError):
     needed: float = 0.0
     scope: str = "total"
     every: float = 0.0
+    room_at: float = 0.0
+
+    @property
+    def units(self) -> str:
+        """What is needed, in words."""
+        return "request" if self.unit == "requests" and self.needed == 1 else self.unit
 
     @property
     def window(self) -> str:
@@ -203,7 +211,8 @@ class BudgetExceededError(ModelError):
             less = "max_corrections" if self.unit == "requests" else "max_tokens"
             return f"It never fits: raise the limit, or ask for less ({less})"
         if self.every:
-            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}"
+            at = datetime.fromtimestamp(self.room_at, UTC)
+            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}, at {at:%Y-%m-%d %H:%M:%S} UTC"
         return "Raise the budget, or ask for less (max_tokens)"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
-from callboard.agents import TaskResult
+from callboard.agents import AssistantAgent, TaskResult
 from callboard.broker.redis.store import RedisStore
-from callboard.models import UsageLedger
+from callboard.messages import OutageEvent
+from callboard.models import Budget, MeteredChatCompletionClient, RuntimeStore, UsageLedger
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams import (
     ConcurrentGroupChat,
@@ -17,6 +19,7 @@ from callboard.teams import (
     RunBudgetExceededError,
     TeamClient,
     TeamDeclarationError,
+    TeamRunError,
 )
 from callboard.teams.group_chat import host
 from tests.helpers.chat import Echo, texts
@@ -103,3 +106,33 @@ async def test_what_nothing_can_limit_is_refused(runtime: RedisAgentRuntime) -> 
     with pytest.raises(TeamDeclarationError, match="'a' asks its model 'gpt' directly"):
         await sea.run(task="go", budget=RunBudget(tokens=9))
     assert texts(await sea.run(task="go", budget=RunBudget(turns=9))) == ["go", "a1:go"]
+
+
+def daily(when_over: Literal["refuse", "wait"]) -> list[AssistantAgent]:
+    """Two members of which each conversation may ask its models twice a day."""
+    limit = Budget("key", requests=2, every="day", when_over=when_over)
+    model = MeteredChatCompletionClient(paid(), UsageLedger(RuntimeStore()), budgets=[limit])
+    return [spender("a", model), spender("b", model)]
+
+
+async def test_a_conversation_that_has_used_its_day_ends_its_run_and_others_go_on(
+    runtime: RedisAgentRuntime,
+) -> None:
+    team = RoundRobinGroupChat(daily("refuse"), name="poets", max_turns=2, runtime=runtime)
+    sea = await conversation(team, runtime)
+    await sea.run(task="go")
+    with pytest.raises(TeamRunError) as ended:
+        await sea.run(task="more")
+    assert (ended.value.error_type, ended.value.where) == ("BudgetExceededError", "a")
+    assert "of 2 for key:sea in 24 h 2 are spent or set aside. There is room in 24 h" in str(ended.value)
+    await team.on(runtime, "lake").run(task="go")
+
+
+async def test_readers_see_that_a_run_waits_for_its_day(runtime: RedisAgentRuntime) -> None:
+    team = RoundRobinGroupChat(daily("wait"), name="poets", max_turns=3, runtime=runtime)
+    sea = await conversation(team, runtime)
+    async for item in sea.run_stream(task="go"):
+        if isinstance(item, OutageEvent):
+            assert item.source == "a"
+            assert "of 2 for key:sea in 24 h 2 are spent or set aside. There is room in 24 h" in item.content
+            break

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from callboard.broker.redis.operations.windows import WindowLimit, window_limits
 from callboard.broker.redis.store import RedisStore
 from callboard.models.windows import Ceiling, Over
 from tests.helpers.server_driver import ServerDriver
@@ -184,6 +185,27 @@ async def test_a_window_goes_by_itself_and_stays_small(window: WindowFixture) ->
     assert sum(name.isdigit() for name in table) <= 63
     command = window.driver.transport.admin.command
     assert 0 < await command("PTTL", window.driver.transport.keys.of(f"store:{TABLE}")) <= 63_000
+
+
+async def test_what_is_used_of_each_limit_is_listed_with_when_there_is_room(window: WindowFixture) -> None:
+    assert await window_limits(window.driver.transport) == []
+    assert await window.enter("a", 10, requests=3, tokens=11) is None
+    await window.leave("a", tokens=10)
+    other: Ceiling = ("customer:ada", 86_400.0, "usd", 2.0)
+    assert await window.store.enter("b", {"requests": 1, "tokens": 1, "usd": 2.0}, [other]) is None
+    await window.store.leave("b", {"requests": 1, "tokens": 1, "usd": 2.0}, [other[:2]])
+
+    full, tokens, requests = await window_limits(window.driver.transport)
+    assert (full.scope, full.seconds, full.unit, full.limit, full.used) == (
+        "customer:ada",
+        86_400,
+        "usd",
+        2,
+        2,
+    )
+    assert 86_400 < full.room_in < 90_000
+    assert tokens == WindowLimit(SCOPE, MINUTE, "tokens", 11, 10, 0)
+    assert requests == WindowLimit(SCOPE, MINUTE, "requests", 3, 1, 0)
 
 
 async def test_what_somebody_wrote_into_a_window_by_hand_is_passed_over(window: WindowFixture) -> None:

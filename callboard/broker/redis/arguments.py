@@ -34,7 +34,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "action id lasts all_scopes",
         "action id lasts part number scopes",
     ),
-    "window": ("action id requests tokens usd limits",),
+    "window": ("action id requests tokens usd limits", "action scope length"),
     "restore": ("type key data logs",),
     "control": ("action message ends", "action kind name by when worker holds", "action type key id sender"),
     "nest": (

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "inspect": "views",
     "topics": "views",
     "tail": "views",
+    "limits": "limits",
     "metrics": "metrics",
     "pause": "operations",
     "resume": "operations",

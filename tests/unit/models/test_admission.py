@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,10 +98,12 @@ async def test_what_finds_no_room_is_refused_with_when_there_is(clock: Clock) ->
     assert (error.unit, error.limit, error.spent, error.needed) == ("requests", 2, 2, 1)
     assert (error.scope, error.every) == ("client:replay", 60)
     assert error.retry_after == pytest.approx(51.75)
+    at = datetime.fromtimestamp(error.room_at, UTC)
     assert str(error) == (
-        "replay: the request may need 1 requests, and of 2 for client:replay in 1 minute 2 are spent or set aside. "
-        "There is room in 52 s"
+        "replay: the request may need 1 request, and of 2 for client:replay in 1 minute 2 are spent or set aside. "
+        f"There is room in 52 s, at {at:%Y-%m-%d %H:%M:%S} UTC"
     )
+    assert error.room_at > time.time()
     clock.now += error.retry_after or 0
     await used.ask()
 
@@ -271,7 +275,9 @@ async def test_a_process_that_stood_still_behind_the_answer_asks_again(
 ) -> None:
     used = Used(clock, model(), Budget("client", requests=2, every="minute"))
     times = iter([0.0, 30.0, *[30.1] * 9])
-    monkeypatch.setattr("callboard.models.admission.time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(
+        "callboard.models.admission.time", SimpleNamespace(monotonic=lambda: next(times), time=time.time)
+    )
     entered: list[str] = []
 
     class Watched(LocalStore):

@@ -11,6 +11,8 @@
 -- Returns {}, or of the limit with the longest wait: {scope, length, unit, limit, used or set aside, ms until there is room or ''}.
 -- ARGV: 'leave', id of the request, what it used: requests, tokens, usd; then for each window: scope, length (ms)
 -- Both are safe to repeat.
+-- ARGV: 'look', scope, length (ms). Returns for each limit of the window: unit, limit, used or set aside, ms until there is room
+--   for any request, 0: there is.
 
 local SLICES, SHORTEST = 60, 1000 -- of a window; ms that a slice has at least
 local SLACK = 1000 -- ms from the answer here until a request has reached its model, at most
@@ -131,6 +133,22 @@ local function leave()
   return 1
 end
 
-local KINDS = { enter = enter, leave = leave }
+-- What is the least that a request may need: what has no room for that has room for none.
+local LEAST = { requests = 1, tokens = 1, usd = 1e-9 }
+
+local function look()
+  local window, answer = read_window(ARGV.scope, tonumber(ARGV.length)), {}
+  for unit, least in pairs(LEAST) do
+    local most = tonumber(call('HGET', window.key, 'most ' .. unit) or nil)
+    if most then
+      local n, wait = #answer, wait_for(window, unit, least, most)
+      answer[n + 1], answer[n + 2], answer[n + 3] = unit, exact(most), exact(window.used[unit] or 0)
+      answer[n + 4] = text(wait < NEVER and wait or 0)
+    end
+  end
+  return answer
+end
+
+local KINDS = { enter = enter, leave = leave, look = look }
 
 register('window', function() return KINDS[ARGV.action]() end)

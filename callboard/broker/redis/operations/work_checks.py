@@ -358,8 +358,9 @@ async def examine_outages(subject: Subject) -> Sequence[Finding]:
         warning(
             f"{one.type}: {one.messages} have been waiting for an outage to end for {(view.at - one.since) / 1000:.0f} s: "
             f"{one.error}",
-            "what comes behind them waits too, and what waits longer than retry_outage becomes a dead letter",
-            "end it as its error says; then they go on by themselves",
+            "what comes behind them waits too, and what waits longer than retry_outage becomes a dead letter, unless "
+            "it waits for a limit that will have room",
+            "end it as its error says; then they go on by themselves. `callboard limits` shows limits of models",
         )
         for one in view.outages
     ]
