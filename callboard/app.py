@@ -141,6 +141,11 @@ class App:
         """The agent types, in the order in which they were declared."""
         return tuple(self._declarations.values())
 
+    @property
+    def agent_types(self) -> frozenset[str]:
+        """The names of the agent types."""
+        return frozenset(self._declarations)
+
     def __getitem__(self, agent_type: str) -> AgentDeclaration:
         """The declaration of one agent type.
 

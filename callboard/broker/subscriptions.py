@@ -9,6 +9,7 @@ from callboard.foundation import CantHandleException
 
 from .errors import (
     EncodeError,
+    InvalidIdError,
     SubscriptionError,
 )
 from .ids import AgentId, AgentType, TopicId
@@ -150,6 +151,19 @@ class TypePrefixSubscription(_Subscription):
     def is_match(self, topic_id: TopicId) -> bool:
         """Whether the type of the topic begins with the prefix."""
         return topic_id.type.startswith(self._name)
+
+
+def subscription_of(id: str) -> TypeSubscription | TypePrefixSubscription | None:
+    """The subscription that an id says, such as `topic:visits->counter`; None: it says none."""
+    names, _, agent_type = id.rpartition("->")
+    kind, _, name = names.partition(":")
+    classes = {cls.kind: cls for cls in (TypeSubscription, TypePrefixSubscription)}
+    if kind not in classes:
+        return None
+    try:
+        return classes[kind](name, agent_type)
+    except InvalidIdError:
+        return None
 
 
 class SubscriptionTable:

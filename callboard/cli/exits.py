@@ -10,7 +10,7 @@ from callboard.foundation.texts import one_line, shell_line
 DEBUG: Final = "--debug"
 """Given anywhere before `--`."""
 
-GROUPS: Final = ("runs", "schedules", "dead", "memory", "server")
+GROUPS: Final = ("types", "runs", "schedules", "dead", "memory", "server")
 """The commands that are groups of commands."""
 
 FAILED = 1

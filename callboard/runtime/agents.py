@@ -453,10 +453,10 @@ class LocalTypes:
         types = self.agents.settings_of_types(self.retry(transport.settings))
         await transport.declare({name: types[name]}, (), self.registry.versions())
 
-    async def unsubscribe(self, transport: RedisTransport, subscription: Subscription) -> None:
-        """Tells the server that a subscription has ended, and which of them stay."""
+    async def unsubscribe(self, transport: RedisTransport, subscription: Subscription) -> bool:
+        """Tells the server that a subscription has ended, and which of them stay. Returns whether there was one."""
         staying = [declared(other) for other in self.subscriptions]
-        await transport.unsubscribe(declared(subscription), staying)
+        return await transport.unsubscribe(declared(subscription), staying)
 
     def consumed(self) -> list[ConsumedType]:
         """The agent types whose messages this process handles."""

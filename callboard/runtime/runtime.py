@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from callboard.broker import AgentId, AgentType, BrokerSettings, MessageRegistry, TopicId
+from callboard.broker.errors import SubscriptionError
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.retry import RetryPolicy
 from callboard.broker.settings import variable
-from callboard.broker.subscriptions import Subscription
+from callboard.broker.subscriptions import Subscription, subscription_of
 from callboard.core.cancellation import CancellationToken
 from callboard.core.declaration import AgentSettings, Declarations
 from callboard.core.intervention import InterventionHandler
@@ -412,13 +413,21 @@ class RedisAgentRuntime:
         await self.work.add_types()
 
     async def remove_subscription(self, id: str) -> None:
-        """Ends a subscription.
+        """Ends a subscription. Also that of an agent type which is gone: `topic:visits->counter`, `prefix:order.->counter`.
 
         Raises:
             SubscriptionError: there is none with this id (a LookupError and a ValueError).
         """
-        subscription = self.local.subscriptions.remove(id)
         transport = await self.connection.if_any()
+        try:
+            subscription: Subscription = self.local.subscriptions.remove(id)
+        except SubscriptionError:
+            foreign = subscription_of(id)
+            if transport is None or foreign is None or foreign in self.local.subscriptions:
+                raise
+            if not await self.local.unsubscribe(transport, foreign):
+                raise
+            return
         if transport is not None:
             await self.local.unsubscribe(transport, subscription)
 

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "status": "views",
     "inspect": "views",
     "topics": "views",
+    "types": "types",
     "tail": "views",
     "limits": "limits",
     "metrics": "metrics",

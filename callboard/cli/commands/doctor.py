@@ -31,8 +31,8 @@ def doctor(
     """Examine the server and the namespace, and say what to do.
 
     It looks at the version, rights, persistence, memory, clocks, latency, replicas, workers,
-    what waits, dead letters, timers, and whether the books of the namespace agree. Nothing is changed. Also a
-    server that can't be reached is a finding.
+    agent types that the app lacks and no worker runs, what waits, dead letters, timers, and whether the
+    books of the namespace agree. Nothing is changed. Also a server that can't be reached is a finding.
 
       callboard doctor counting:app
       callboard doctor --url redis://10.0.0.5:6379 --namespace counting --quiet --json
@@ -50,10 +50,12 @@ def doctor(
 async def _examined(target: str | None, url: str | None, namespace: str | None) -> Report:
     from callboard.broker.errors import BrokerError, ServerUnavailableError
     from callboard.broker.redis.operations.doctor import Report, examine, unreachable
+    from callboard.process.loader import load_app
 
+    declared = load_app(target).agent_types if target else None
     try:
         async with looked_for(target, url, namespace) as transport:
-            return await examine(transport)
+            return await examine(transport, declared)
     except (BrokerError, CommandFailed) as failed:  # the embedded server does not run
         if code_of(failed) != UNREACHABLE:
             raise

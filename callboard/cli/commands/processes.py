@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,11 @@ from callboard.cli.worker_line import WorkerLine
 if TYPE_CHECKING:
     from callboard.app import App
     from callboard.broker import BrokerSettings
+    from callboard.broker.redis.client.transport import RedisTransport
     from callboard.process.supervisor import Ending, RestartPolicy
 
+
+logger = logging.getLogger("callboard.cli")
 
 MANY = 1_000_000  # restarts
 
@@ -153,9 +157,30 @@ async def _up(
             shown.notice(
                 f"{app.name} in namespace {settings.namespace} on {runtime.transport.endpoint.shown}"
             )
+            if left := await _left_behind(runtime.transport, app, target):
+                shown.notice(left)
             fleet = Fleet(plan, runtime.transport, shown, server.revive)
             async with reloading(fleet, plan, shown) if reload else contextlib.nullcontext():
                 return await fleet.run()
+
+
+async def _left_behind(transport: RedisTransport, app: App, target: str) -> str | None:
+    """A line about agent types that the app lacks and no worker runs; None: there is none, or the user may not look."""
+    from callboard.broker.errors import CommandError
+    from callboard.broker.redis.operations.agent_types import left_types
+    from callboard.foundation.texts import shell_line
+
+    try:
+        left = await left_types(transport, app.agent_types)
+    except CommandError as refused:
+        logger.debug("agent types that were left behind can't be looked for: %s", refused)
+        return None
+    if not left:
+        return None
+    shown = ", ".join(f"{one.type} ({'?' if one.waiting is None else one.waiting} wait)" for one in left[:5])
+    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+    look = shell_line("callboard", "types", "list", target, "--namespace", transport.keys.namespace)
+    return f"agent types that {app.name} does not declare and no worker runs: {shown}{more}; see {look}"
 
 
 def worker(

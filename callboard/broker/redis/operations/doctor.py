@@ -38,10 +38,12 @@ class Subject:
 
     Attributes:
         transport: the connection.
+        declared: the agent types of the app in hand; None: there is none in hand.
     """
 
-    def __init__(self, transport: RedisTransport) -> None:
+    def __init__(self, transport: RedisTransport, declared: frozenset[str] | None = None) -> None:
         self.transport = transport
+        self.declared = declared
         self.settings = transport.settings
         self._info: dict[str, str] | None = None
         self._overview: Overview | None = None
@@ -188,9 +190,14 @@ def all_checks() -> Mapping[str, Examine]:
     return {name: _checks[name][1] for name in sorted(_checks, key=lambda name: (_checks[name][0], name))}
 
 
-async def examine(transport: RedisTransport) -> Report:
-    """Makes all checks, one after the other. Changes nothing."""
-    subject = Subject(transport)
+async def examine(transport: RedisTransport, declared: frozenset[str] | None = None) -> Report:
+    """Makes all checks, one after the other. Changes nothing.
+
+    Args:
+        transport: where.
+        declared: the agent types of the app in hand; None: there is none in hand.
+    """
+    subject = Subject(transport, declared)
     findings: list[Finding] = []
     unreachable = await _reach(subject)
     if unreachable is not None:

@@ -10,6 +10,7 @@ from callboard.broker.errors import LayoutError
 from callboard.broker.redis.client.schedules import ScheduleStore
 from callboard.foundation.texts import shell_line
 
+from .agent_types import TypeRecord, advice_on, type_records
 from .doctor import Finding, Level, Subject, check, error, info, ok, some, warning
 from .inspect import number, pages
 from .repair import KINDS, Fault
@@ -116,7 +117,7 @@ async def examine_workers(subject: Subject) -> Sequence[Finding]:
                 "check --namespace and --url, or start the app: callboard up module:app",
             )
         ]
-    return [_living(view), *_expired(view), *_blocked(view), *_missing(view)]
+    return [_living(view), *_expired(view), *_blocked(view), *_missing(view, subject.declared)]
 
 
 def _living(view: Overview) -> Finding:
@@ -166,7 +167,8 @@ def _blocked(view: Overview) -> Sequence[Finding]:
     ]
 
 
-def _missing(view: Overview) -> Sequence[Finding]:
+def _missing(view: Overview, declared: frozenset[str] | None) -> Sequence[Finding]:
+    """Types that a worker has to be started for; what the app in hand lacks has a check of its own."""
     return [
         error(
             f"{agent_type.type}: {_left_of(agent_type)} and no worker runs it",
@@ -174,14 +176,40 @@ def _missing(view: Overview) -> Sequence[Finding]:
             shell_line("callboard", "worker", "module:app", "--type", agent_type.type),
         )
         for agent_type in view.types
-        if not agent_type.workers and (agent_type.waiting != 0 or agent_type.suspended)
+        if not agent_type.workers
+        and (agent_type.waiting != 0 or agent_type.suspended)
+        and (declared is None or agent_type.type in declared)
     ]
 
 
-def _left_of(one: AgentTypeView) -> str:
+def _left_of(one: AgentTypeView | TypeRecord) -> str:
     if one.waiting == 0:
         return f"{one.suspended} agents wait for an answer"
     return f"{'an unknown number of' if one.waiting is None else one.waiting} messages wait"
+
+
+@check("types", order=72)
+async def examine_types(subject: Subject) -> Sequence[Finding]:
+    """Types that the app in hand lacks and no worker runs."""
+    if subject.declared is None:
+        return [ok("which types are left behind is known with an app only: callboard doctor module:app")]
+    view = await subject.overview()
+    left = [one for one in await type_records(subject.transport, subject.declared, view) if one.is_left]
+    return [_finding_of_left(one, view) for one in left] or [
+        ok("every agent type is declared by the app, or a worker runs it")
+    ]
+
+
+def _finding_of_left(one: TypeRecord, view: Overview) -> Finding:
+    since = f"since {_shown(one.joined)}" if one.joined else "that is remembered"
+    waits = bool(one.waiting != 0 or one.suspended)
+    return Finding(
+        level=Level.ERROR if waits else Level.WARNING if one.subscriptions else Level.INFO,
+        what=f"{one.type}: the app does not declare it, and no worker has joined with it {since}"
+        + (f"; {_left_of(one)}" if waits else ""),
+        why="its topics are kept for it and its messages wait for ever, unless another app of the namespace declares it",
+        do=advice_on(one, view.namespace),
+    )
 
 
 LONG = 10_000  # messages

@@ -63,6 +63,7 @@ def test_the_checks_are_made_in_this_order() -> None:
             "sentinels",
             "libraries",
             "workers",
+            "types",
             "pauses",
             "backlog",
             "by_hand",
