@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, Self
 
+from callboard.runtime.effects import steps_around
+from callboard.runtime.execution import current
 from callboard.runtime.steps import running_context
 
 from .errors import BudgetExceededError, BudgetHeldError
@@ -87,10 +89,13 @@ class Admission:
         if over is None:
             return None
         error = self._error(over, most)
-        wait = over[-1]
-        if wait is None or not isinstance(error, BudgetHeldError) or running_context() is not None:
+        if (
+            error.retry_after is None
+            or not isinstance(error, BudgetHeldError)
+            or running_context() is not None
+        ):
             raise error
-        return wait
+        return error.retry_after
 
     async def _entered_at_once(self, most: Spent) -> Over | None:
         """None: it is in its windows, and nearly no time has passed since."""
@@ -122,6 +127,8 @@ class Admission:
             cached: the answer comes from a cache, and there was no request.
         """
         asked = 0 if cached else spent.requests or self._most.requests
+        if self._entered and asked:
+            _note_paid()
         for place, name in enumerate(reversed(self._entered)):
             used = _amounts(spent, 1) if place == 0 else {**NOTHING, "requests": 1.0}
             if name == self._entered[0]:
@@ -165,22 +172,21 @@ class Admission:
         return list(dict.fromkeys((scope, seconds) for scope, seconds, _, _ in self.ceilings))
 
     def _error(self, over: Over, most: Spent) -> BudgetExceededError:
-        scope, seconds, unit, limit, used, wait = over
-        kind = (
-            BudgetHeldError
-            if (scope, seconds, unit, limit) in self.waits and wait is not None
-            else BudgetExceededError
-        )
+        scope, seconds, unit, limit, used, wait, line = over
+        waits = (scope, seconds, unit, limit) in self.waits and wait is not None
+        until = None if wait is None else wait + (line if waits else 0.0)
+        kind = BudgetHeldError if waits else BudgetExceededError
         return kind(
             self.model,
-            retry_after=wait,
+            retry_after=until,
             unit="USD" if unit == "usd" else unit,
             limit=limit,
             spent=used,
             needed=_amounts(most, most.requests)[unit],
             scope=scope,
             every=seconds,
-            room_at=time.time() + (wait or 0),
+            room_at=time.time() + (until or 0.0),
+            pays_again=_pays_again(),
         )
 
 
@@ -193,6 +199,25 @@ class _Again:
 
     async def __call__(self) -> bool:
         return await self._admission.may_again() and (self._around is None or await self._around())
+
+
+def _note_paid() -> None:
+    """A model was asked in the handler that runs here, and in the recorded steps around this, if there are any."""
+    execution = current.get()
+    if execution is not None and not execution.is_over:
+        execution.take_number(_paid(steps_around.get()))
+
+
+def _pays_again() -> bool:
+    """Whether another attempt at the message would ask a model again that was asked before: outside of what is recorded."""
+    execution, steps = current.get(), steps_around.get()
+    if execution is None or execution.is_over:
+        return False
+    return any(execution.is_taken(_paid(steps[:depth])) for depth in range(len(steps) + 1))
+
+
+def _paid(steps: Sequence[str]) -> str:
+    return "\0".join(("paid", *steps))
 
 
 NOTHING: Final[Amounts] = dict.fromkeys(UNITS, 0.0)

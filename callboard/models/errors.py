@@ -36,6 +36,9 @@ from callboard.foundation import ActorError
 from .types import CreateResult, RequestUsage
 
 MINUTE: Final = 60
+PAYS_AGAIN: Final = (
+    "What the handler asked before is paid again: put a RecordedChatCompletionClient around the client"
+)
 
 
 class ModelError(ActorError):
@@ -177,6 +180,7 @@ class BudgetExceededError(ModelError):
         every: seconds of the window that the limit is for; 0: it is for all time.
         retry_after: seconds until the window has room; None: never, since the request needs more than the limit.
         room_at: when that is, in seconds of UTC, by the clock of the process that asked.
+        pays_again: the handler has asked a model before, and nothing has recorded the answer.
     """
 
     template = (
@@ -193,6 +197,7 @@ class BudgetExceededError(ModelError):
     scope: str = "total"
     every: float = 0.0
     room_at: float = 0.0
+    pays_again: bool = False
 
     @property
     def units(self) -> str:
@@ -212,7 +217,8 @@ class BudgetExceededError(ModelError):
             return f"It never fits: raise the limit, or ask for less ({less})"
         if self.every:
             at = datetime.fromtimestamp(self.room_at, UTC)
-            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}, at {at:%Y-%m-%d %H:%M:%S} UTC"
+            again = f". {PAYS_AGAIN}" if self.pays_again else ""
+            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}, at {at:%Y-%m-%d %H:%M:%S} UTC{again}"
         return "Raise the budget, or ask for less (max_tokens)"
 
 
@@ -227,8 +233,11 @@ class BudgetHeldError(BudgetExceededError):
 
     @property
     def has_sure_end(self) -> bool:
-        """Whether it ends by itself, so that a message waits for it however long it takes: windows move on."""
-        return self.every > 0
+        """Whether it ends by itself, so that a message waits for it however long it takes: windows move on.
+
+        Not where each attempt asks and pays for what the one before it had: it might do so for ever.
+        """
+        return self.every > 0 and not self.pays_again
 
 
 def in_words(seconds: float) -> str:

@@ -17,9 +17,9 @@ Window: TypeAlias = tuple[str, float]
 Ceiling: TypeAlias = tuple[str, float, str, float]
 """The most that may begin within a window: scope, seconds, "requests", "tokens" or "usd", and the most."""
 
-Over: TypeAlias = tuple[str, float, str, float, float, float | None]
-"""A ceiling that leaves no room for a request, what is used below it or set aside, and seconds until there is room; None:
-never, since the request needs more than the ceiling allows."""
+Over: TypeAlias = tuple[str, float, str, float, float, float | None, float]
+"""A ceiling that leaves no room for a request, what is used below it or set aside, seconds until there is room (None: never,
+since the request needs more than the ceiling allows), and seconds more for those who were refused just before."""
 
 
 # The numbers of window.lua, which does the same on a server; seconds.
@@ -112,9 +112,9 @@ class LocalWindows:
             windows[scope, seconds] = window
             wait = window.wait_for(unit, amounts[unit], most, now)
             if wait != 0:
-                over.append((scope, seconds, unit, most, window.used(unit), wait))
+                over.append((scope, seconds, unit, most, window.used(unit), wait, 0.0))
         if over:
-            return max(over, key=lambda one: math.inf if one[-1] is None else one[-1])
+            return max(over, key=lambda one: math.inf if one[5] is None else one[5])
         for window in windows.values():
             window.count(name, {**amounts, "usd": max(0.0, amounts["usd"])}, now)
         return None

@@ -227,6 +227,10 @@ class Execution:
         taken.add(number)
         return number
 
+    def is_taken(self, what: str) -> bool:
+        """Whether an equal thing of this run has a number."""
+        return self._taken is not None and bool(self._taken.get(what))
+
     def give_back(self, what: str, number: int) -> None:
         """The number belongs to nothing any more: what had it failed."""
         if self._taken is not None:

@@ -57,8 +57,8 @@ def window(driver: ServerDriver) -> WindowFixture:
 
 def wait_of(over: Over | None) -> float:
     assert over is not None
-    assert over[-1] is not None
-    return over[-1]
+    assert over[5] is not None
+    return over[5]
 
 
 async def test_requests_at_once_begin_only_as_many_as_there_may_be(window: WindowFixture) -> None:
@@ -133,11 +133,22 @@ async def test_what_others_set_aside_is_looked_at_again_soon(window: WindowFixtu
     assert wait_of(await window.enter("b", 30, tokens=60)) > 1, "now it is used, and stays for a minute"
 
 
+async def test_those_who_were_refused_before_come_first(window: WindowFixture) -> None:
+    for name in "ab":
+        assert await window.enter(name, requests=2) is None
+    refused = [await window.enter(f"r{number}", requests=2) for number in range(9)]
+    lines = [one[-1] for one in refused if one is not None]
+
+    assert lines[0] == 0
+    assert all(line % 30 == 0 for line in lines), "each of those before takes half of a minute's room"
+    assert max(lines) >= 90, "unless a second passes meanwhile, it is 240"
+
+
 async def test_what_never_fits_is_not_waited_for(window: WindowFixture) -> None:
     over = await window.enter("r", 61, tokens=60, requests=1)
-    assert over == (SCOPE, MINUTE, "tokens", 60, 0, None)
+    assert over == (SCOPE, MINUTE, "tokens", 60, 0, None, 0)
     unknown = await window.enter("r", 1, -1.0, usd=5)
-    assert unknown == (SCOPE, MINUTE, "usd", 5, 0, None), "no limit in money covers what has no price"
+    assert unknown == (SCOPE, MINUTE, "usd", 5, 0, None, 0), "no limit in money covers what has no price"
     assert await window.enter("r", 1, -1.0, tokens=60) is None
     assert (await window.used())["usd"] == 0
 

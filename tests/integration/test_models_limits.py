@@ -111,3 +111,38 @@ async def test_what_waits_in_a_handler_uses_up_no_attempt_and_says_why(fleet: Wo
         assert "of 1 for key:ada in 24 h 1 are spent" in found.error
     assert attempts == [1]
     assert len(model.create_calls) == 2
+
+
+async def test_what_would_be_paid_again_and_again_is_not_waited_for_without_end(fleet: WorkerFleet) -> None:
+    model = ReplayChatCompletionClient(default="four words of answer")
+    model.set_cached_bool_value(False)
+    limit = Budget("key", requests=1, every="day", when_over="wait")
+    plain = MeteredChatCompletionClient(model, UsageLedger(RuntimeStore()), budgets=[limit])
+    recorded = RecordedChatCompletionClient(plain)
+    app = App("twice")
+
+    @app.agent("asker")
+    class Asker(RoutedAgent):
+        @rpc
+        async def on_recorded(self, message: int, ctx: MessageContext) -> None:
+            for _ in range(2):
+                await recorded.create(QUESTION)
+
+        @rpc
+        async def on_step(self, message: float, ctx: MessageContext) -> None:
+            await ctx.once("first", plain.create, QUESTION)
+            await plain.create(QUESTION)
+
+        @rpc
+        async def on_plain(self, message: str, ctx: MessageContext) -> None:
+            for _ in range(2):
+                await plain.create(QUESTION)
+
+    async with RedisAgentRuntime.from_app(app, fleet.url, namespace=fleet.namespace) as runtime:
+        runtime.start()
+        for message, pays_again in ((1, False), (1.5, False), ("plain", True)):
+            with pytest.raises(BudgetHeldError) as caught:
+                await runtime.send_message(message, AgentId("asker", type(message).__name__))
+            assert (caught.value.pays_again, caught.value.has_sure_end) == (pays_again, not pays_again)
+            assert ("put a RecordedChatCompletionClient around" in str(caught.value)) is pays_again
+    assert len(model.create_calls) == 3

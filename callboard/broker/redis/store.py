@@ -120,7 +120,7 @@ class RedisStore:
 
     async def enter(
         self, hold_id: str, amounts: Mapping[str, float], ceilings: Sequence[tuple[str, float, str, float]]
-    ) -> tuple[str, float, str, float, float, float | None] | None:
+    ) -> tuple[str, float, str, float, float, float | None, float] | None:
         """Begins a request in windows of time, or in none when one has no room: `callboard.models.stores`."""
         limits = [
             word
@@ -130,9 +130,9 @@ class RedisStore:
         refused = await self._run_again(["enter", hold_id, *_amounts(amounts), *limits], "window")
         if not refused:
             return None
-        scope, ms, unit, most, used, wait = (value.decode() for value in refused)
+        scope, ms, unit, most, used, wait, line = (value.decode() for value in refused)
         seconds_left = float(wait) / 1000 if wait else None
-        return scope, int(ms) / 1000, unit, float(most), float(used), seconds_left
+        return scope, int(ms) / 1000, unit, float(most), float(used), seconds_left, float(line) / 1000
 
     async def leave(
         self, hold_id: str, amounts: Mapping[str, float], windows: Sequence[tuple[str, float]]

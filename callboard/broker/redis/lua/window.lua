@@ -5,10 +5,12 @@
 --   `<slice>`      `<requests> <tokens> <usd>` of requests that began in it; slice n begins n slices after the beginning of time
 --   `+<id>`        `<slice> <requests> <tokens> <usd>`: what is set aside for a request under way, and counted in its slice
 --   `most <unit>`  the limit that was asked for last
+--   `refused`      `<slice> <number>`: how many found no room in the newest slice
 --
 -- ARGV: 'enter', id of the request, the most that it may need: requests, tokens, usd (-1: not known, and no limit in money allows
 --   it); then for each limit: scope, length of the window (ms), 'requests', 'tokens' or 'usd', and the most. All of them, or none.
--- Returns {}, or of the limit with the longest wait: {scope, length, unit, limit, used or set aside, ms until there is room or ''}.
+-- Returns {}, or of the limit with the longest wait: {scope, length, unit, limit, used or set aside, ms until there is room or '',
+--   ms more that those who were refused just before need, as requests here have needed so far}.
 -- ARGV: 'leave', id of the request, what it used: requests, tokens, usd; then for each window: scope, length (ms)
 -- Both are safe to repeat.
 -- ARGV: 'look', scope, length (ms). Returns for each limit of the window: unit, limit, used or set aside, ms until there is room
@@ -83,6 +85,16 @@ local function wait_for(window, unit, amount, most)
   return math.max(1, used - held + amount <= most and math.min(wait, ASK_AGAIN) or wait)
 end
 
+-- A thousand that were refused together would ask again together, each of them, whenever there is room for ten.
+local function wait_in_line(window, unit, most)
+  local number = text(math.floor(now() / slice_length(window.length)))
+  local slice, before = string.match(call('HGET', window.key, 'refused') or '', '^(%d+) (%d+)$')
+  before = slice == number and tonumber(before) or 0
+  call('HSET', window.key, 'refused', number .. ' ' .. text(before + 1))
+  local usual = window.used[unit] / math.max(1, window.used.requests)
+  return before * usual / most * window.length
+end
+
 local function count_in(window, id, wanted)
   local number = math.floor(now() / slice_length(window.length))
   local sums = add(amounts_of(call('HGET', window.key, text(number)) or ''), wanted, 1)
@@ -95,8 +107,14 @@ local function wanted_amounts()
   return { requests = tonumber(ARGV.requests), tokens = tonumber(ARGV.tokens), usd = tonumber(ARGV.usd) }
 end
 
+local function refusal(window, unit, most, wait)
+  local found = { window.scope, text(window.length), unit, exact(most), exact(window.used[unit] or 0), '', '0' }
+  if wait < NEVER then found[6], found[7] = text(wait), text(wait_in_line(window, unit, most)) end
+  return found
+end
+
 local function enter()
-  local wanted, windows, by_key, longest, refused = wanted_amounts(), {}, {}, 0, {}
+  local wanted, windows, by_key, longest, full = wanted_amounts(), {}, {}, 0, nil
   for i = LIMITS_AT, #ARGV, CEILING_WIDTH do
     local scope, length = ARGV[i], tonumber(ARGV[i + CEILING_LENGTH])
     local unit, most = ARGV[i + CEILING_UNIT], tonumber(ARGV[i + CEILING_MOST])
@@ -107,12 +125,9 @@ local function enter()
     if window.ids[ARGV.id] then return {} end
     window.most[unit] = most
     local wait = wait_for(window, unit, wanted[unit], most)
-    if wait > longest then
-      longest = wait
-      refused = { scope, text(length), unit, exact(most), exact(window.used[unit] or 0), wait < NEVER and text(wait) or '' }
-    end
+    if wait > longest then longest, full = wait, { window = window, unit = unit, most = most } end
   end
-  if longest > 0 then return refused end
+  if full then return refusal(full.window, full.unit, full.most, longest) end
   wanted.usd = math.max(0, wanted.usd)
   for _, window in ipairs(windows) do count_in(window, ARGV.id, wanted) end
   return {}
