@@ -292,8 +292,8 @@ OF_ONE_THING = (
     KeyKind(
         "store:<name>",
         "string or hash",
-        "what an application keeps, each for its own time; `usage:<scope>`, `held:<scope>` and `window:<ms>:<scope>`: "
-        "what models used",
+        "what an application keeps, each for its own time; `usage:<scope>`, `held:<scope>`, `window:<ms>:<scope>` and "
+        "`entered:<ms>:<scope>`: what models used",
     ),
 )
 

@@ -2,10 +2,11 @@
 -- begins. A window is counted in slices, so that it costs the same however many requests are in it.
 --
 -- store:window:<ms>:<scope>  hash
---   `<slice>`      `<requests> <tokens> <usd>` of requests that began in it; slice n begins n slices after the beginning of time
---   `+<id>`        `<slice> <requests> <tokens> <usd>`: what is set aside for a request under way, and counted in its slice
+--   `<slice>`      `<requests> <tokens> <usd>` of requests that began in it, then the same of what those under way may give back,
+--                  and how many are under way; slice n begins n slices after the beginning of time
 --   `most <unit>`  the limit that was asked for last
 --   `refused`      `<slice> <number>`: how many found no room in the newest slice
+-- store:entered:<ms>:<scope>  hash  request under way -> `<slice> <requests> <tokens> <usd>`: what is set aside for it in its slice
 --
 -- ARGV: 'enter', id of the request, the most that it may need: requests, tokens, usd (-1: not known, and no limit in money allows
 --   it); then for each limit: scope, length of the window (ms), 'requests', 'tokens' or 'usd', and the most. All of them, or none.
@@ -19,10 +20,11 @@
 local SLICES, SHORTEST = 60, 1000 -- of a window; ms that a slice has at least
 local SLACK = 1000 -- ms from the answer here until a request has reached its model, at most
 local ASK_AGAIN = 1000 -- ms, where what others have set aside stands in the way, who may need less
-local AMOUNTS = '(%S+) (%S+) (%S+)$'
 local NEVER = 1 / 0
 
 local function window_key(scope, length) return P .. 'store:window:' .. length .. ':' .. scope end
+
+local function entered_key(scope, length) return P .. 'store:entered:' .. length .. ':' .. scope end
 
 local function slice_length(length) return math.max(SHORTEST, math.ceil(length / SLICES)) end
 
@@ -32,54 +34,76 @@ local function ends_of(slice, length) return (slice + 1) * slice_length(length) 
 
 local function exact(value) return string.format('%.17g', value) end
 
-local function amounts_of(value)
-  local requests, tokens, usd = string.match(value, AMOUNTS)
-  return { requests = tonumber(requests) or 0, tokens = tonumber(tokens) or 0, usd = tonumber(usd) or 0 }
+-- The numbers of a slice, in their order.
+local NUMBERS_OF = { 'requests', 'tokens', 'usd', 'spare requests', 'spare tokens', 'spare usd', 'under way' }
+
+local function numbers_of(value)
+  local numbers, i = {}, 0
+  for word in string.gmatch(value or '', '%S+') do
+    i = i + 1
+    if i <= #NUMBERS_OF then numbers[NUMBERS_OF[i]] = tonumber(word) or 0 end
+  end
+  return numbers
 end
 
-local function text_of(amounts)
-  return exact(amounts.requests) .. ' ' .. exact(amounts.tokens) .. ' ' .. exact(amounts.usd)
+local function text_of(numbers)
+  local words = {}
+  for i, name in ipairs(NUMBERS_OF) do words[i] = exact(numbers[name] or 0) end
+  return table.concat(words, ' ')
 end
 
-local function add(sums, amounts, sign)
-  for unit, amount in pairs(amounts) do sums[unit] = math.max(0, (sums[unit] or 0) + sign * amount) end
+local function add(sums, numbers, sign)
+  for name, number in pairs(numbers) do sums[name] = math.max(0, (sums[name] or 0) + sign * number) end
   return sums
 end
 
--- A window as it is now: its slices, oldest first, and the sums of what is used and of what may be given back.
+-- What a request under way adds to its slice. It is one request, whatever else it turns out not to need.
+local function under_way(amounts)
+  local spare = math.max(0, amounts.requests - 1)
+  return { requests = amounts.requests, tokens = amounts.tokens, usd = amounts.usd, ['spare requests'] = spare,
+    ['spare tokens'] = amounts.tokens, ['spare usd'] = amounts.usd, ['under way'] = 1 }
+end
+
+-- Requests that have ended without a word, or take longer than the window: their slices are gone.
+local function forget_entered(window)
+  local key = entered_key(window.scope, window.length)
+  local flat = call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    local slice = tonumber(string.match(flat[i + 1], '^%d+') or nil)
+    if not slice or ends_of(slice, window.length) <= now() then call('HDEL', key, flat[i]) end
+  end
+end
+
+-- A window as it is now: its slices, oldest first, and their sums.
 local function read_window(scope, length)
-  local window = { scope = scope, length = length, key = window_key(scope, length), slices = {}, ids = {}, used = {}, held = {} }
+  local window = { scope = scope, length = length, key = window_key(scope, length), slices = {}, used = {}, forgets = false }
   local flat = call('HGETALL', window.key)
   for i = 1, #flat, 2 do
-    local field, value = flat[i], flat[i + 1]
-    local slice = tonumber(string.match(field, '^%d+$') or string.match(field, '^%+') and string.match(value, '^%d+'))
+    local slice = tonumber(string.match(flat[i], '^%d+$') or nil)
+    local numbers = slice and numbers_of(flat[i + 1])
     if slice and ends_of(slice, length) <= now() then
-      call('HDEL', window.key, field)
-    elseif slice and string.sub(field, 1, 1) == '+' then
-      window.ids[string.sub(field, 2)] = true
-      local amounts = amounts_of(value)
-      amounts.requests = math.max(0, amounts.requests - 1) -- it is one request, whatever else it turns out not to need
-      add(window.held, amounts, 1)
+      call('HDEL', window.key, flat[i])
+      window.forgets = window.forgets or (numbers['under way'] or 0) > 0
     elseif slice then
-      local amounts = amounts_of(value)
-      window.slices[#window.slices + 1] = { number = slice, amounts = amounts }
-      add(window.used, amounts, 1)
+      window.slices[#window.slices + 1] = { number = slice, amounts = numbers }
+      add(window.used, numbers, 1)
     end
   end
   table.sort(window.slices, function(a, b) return a.number < b.number end)
+  if window.forgets then forget_entered(window) end
   return window
 end
 
 -- How long (ms) until a window has room; 0: it has. It may be less when requests under way need less than is set aside.
 local function wait_for(window, unit, amount, most)
-  local used, held = window.used[unit] or 0, window.held[unit] or 0
+  local used, held = window.used[unit] or 0, window.used['spare ' .. unit] or 0
   -- guard: what no window has room for is not waited for
   if amount < 0 or amount > most then return NEVER end
   -- guard: what a window has no room for does not begin
   if used + amount <= most then return 0 end
   local wait, left = 0, used
   for _, slice in ipairs(window.slices) do
-    left, wait = left - slice.amounts[unit], ends_of(slice.number, window.length) - now()
+    left, wait = left - (slice.amounts[unit] or 0), ends_of(slice.number, window.length) - now()
     if left + amount <= most then break end
   end
   return math.max(1, used - held + amount <= most and math.min(wait, ASK_AGAIN) or wait)
@@ -97,10 +121,13 @@ end
 
 local function count_in(window, id, wanted)
   local number = math.floor(now() / slice_length(window.length))
-  local sums = add(amounts_of(call('HGET', window.key, text(number)) or ''), wanted, 1)
-  call('HSET', window.key, text(number), text_of(sums), '+' .. id, text(number) .. ' ' .. text_of(wanted))
+  local entered, lasts = entered_key(window.scope, window.length), text(ends_of(number, window.length) - now())
+  local sums = add(numbers_of(call('HGET', window.key, text(number))), under_way(wanted), 1)
+  call('HSET', window.key, text(number), text_of(sums))
   for unit, most in pairs(window.most) do call('HSET', window.key, 'most ' .. unit, exact(most)) end
-  call('PEXPIRE', window.key, text(ends_of(number, window.length) - now()))
+  call('PEXPIRE', window.key, lasts)
+  call('HSET', entered, id, text(number) .. ' ' .. text_of(wanted))
+  call('PEXPIRE', entered, lasts)
 end
 
 local function wanted_amounts()
@@ -122,7 +149,7 @@ local function enter()
     local window = by_key[key] or read_window(scope, length)
     if not by_key[key] then by_key[key], windows[#windows + 1], window.most = window, window, {} end
     -- guard: a request that asks again, because an answer was lost, is in its windows once
-    if window.ids[ARGV.id] then return {} end
+    if call('HEXISTS', entered_key(scope, length), ARGV.id) == 1 then return {} end
     window.most[unit] = most
     local wait = wait_for(window, unit, wanted[unit], most)
     if wait > longest then longest, full = wait, { window = window, unit = unit, most = most } end
@@ -134,15 +161,15 @@ local function enter()
 end
 
 local function leave()
-  local used = wanted_amounts()
   for i = LIMITS_AT, #ARGV, WINDOW_WIDTH do
-    local key = window_key(ARGV[i], tonumber(ARGV[i + WINDOW_LENGTH]))
-    local held = call('HGET', key, '+' .. ARGV.id)
-    local number = held and string.match(held, '^%d+')
+    local length = tonumber(ARGV[i + WINDOW_LENGTH])
+    local key, entered = window_key(ARGV[i], length), entered_key(ARGV[i], length)
+    local number, held = string.match(call('HGET', entered, ARGV.id) or '', '^(%d+) (.*)$')
     local counted = number and call('HGET', key, number)
     -- guard: what a request did not need is given back once
-    if call('HDEL', key, '+' .. ARGV.id) == 1 and counted then
-      call('HSET', key, number, text_of(add(add(amounts_of(counted), amounts_of(held), -1), used, 1)))
+    if call('HDEL', entered, ARGV.id) == 1 and counted then
+      local left = add(numbers_of(counted), under_way(numbers_of(held)), -1)
+      call('HSET', key, number, text_of(add(left, wanted_amounts(), 1)))
     end
   end
   return 1
