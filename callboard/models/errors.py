@@ -237,6 +237,7 @@ class BudgetHeldError(BudgetExceededError):
 
         Not where each attempt asks and pays for what the one before it had: it might do so for ever.
         """
+        # guard: what each attempt would pay for again is not waited for without end
         return self.every > 0 and not self.pays_again
 
 

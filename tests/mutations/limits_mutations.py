@@ -285,4 +285,11 @@ LIMITS_MUTATIONS: Final = (
         ("unit/broker/test_retry.py::test_what_ends_for_sure_is_waited_for_however_long_it_takes",),
         quick=False,
     ),
+    Mutation(
+        "each attempt pays again, for ever",
+        "what each attempt would pay for again is not waited for without end",
+        becomes("return self.every > 0"),
+        (f"{ADMISSION}test_held_errors_of_windows_end_for_sure",),
+        quick=False,
+    ),
 )

@@ -353,6 +353,7 @@ def dice_start(seed: int) -> float:
     return 1_000.0 + seed / 7
 
 
-async def test_held_errors_of_windows_end_for_sure() -> None:
+def test_held_errors_of_windows_end_for_sure() -> None:
     assert BudgetHeldError("m", every=60.0).has_sure_end
     assert not BudgetHeldError("m").has_sure_end
+    assert not BudgetHeldError("m", every=60.0, pays_again=True).has_sure_end
