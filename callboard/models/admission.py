@@ -185,7 +185,7 @@ class Admission:
             needed=_amounts(most, most.requests)[unit],
             scope=scope,
             every=seconds,
-            room_at=time.time() + (until or 0.0),
+            room_at=time.time() + (wait or 0.0),
             pays_again=_pays_again(),
         )
 

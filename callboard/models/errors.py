@@ -178,14 +178,15 @@ class BudgetExceededError(ModelError):
         needed: what the request might cost at most.
         scope: what is limited, such as "total" or "run:42".
         every: seconds of the window that the limit is for; 0: it is for all time.
-        retry_after: seconds until the window has room; None: never, since the request needs more than the limit.
-        room_at: when that is, in seconds of UTC, by the clock of the process that asked.
+        retry_after: seconds until the window has room, and those who were refused just before have had theirs, where it is
+            waited for; None: never, since the request needs more than the limit.
+        room_at: when the window has room, in seconds of UTC, by the clock of the process that asked.
         pays_again: the handler has asked a model before, and nothing has recorded the answer.
     """
 
     template = (
-        "{model}: the request may need {needed:,.6g} {units}, and of {limit:,.6g} for {scope}{window} "
-        "{spent:,.6g} are spent or set aside. {advice}"
+        "{model}: {room}the request may need {needed:,.6g} {units}, and of {limit:,.6g} for {scope}{window} "
+        "{spent:,.6g} are spent or set aside{advice}"
     )
     permanent = True
 
@@ -210,16 +211,21 @@ class BudgetExceededError(ModelError):
         return f" in {in_words(self.every)}" if self.every else ""
 
     @property
+    def room(self) -> str:
+        """When there is room, in words: first, as what shows errors may cut their ends."""
+        if not self.every or self.retry_after is None:
+            return ""
+        return f"there is room at {datetime.fromtimestamp(self.room_at, UTC):%Y-%m-%d %H:%M:%S} UTC; "
+
+    @property
     def advice(self) -> str:
-        """When there is room, and what to do."""
-        if self.every and self.needed > self.limit:
+        """What to do."""
+        if not self.every:
+            return ". Raise the budget, or ask for less (max_tokens)"
+        if self.retry_after is None:
             less = "max_corrections" if self.unit == "requests" else "max_tokens"
-            return f"It never fits: raise the limit, or ask for less ({less})"
-        if self.every:
-            at = datetime.fromtimestamp(self.room_at, UTC)
-            again = f". {PAYS_AGAIN}" if self.pays_again else ""
-            return f"There is room in {in_words(math.ceil(self.retry_after or 0))}, at {at:%Y-%m-%d %H:%M:%S} UTC{again}"
-        return "Raise the budget, or ask for less (max_tokens)"
+            return f". It never fits: raise the limit, or ask for less ({less})"
+        return f". {PAYS_AGAIN}" if self.pays_again else ""
 
 
 class BudgetHeldError(BudgetExceededError):

@@ -28,6 +28,7 @@ SHORTEST: Final = 1.0
 SLACK: Final = 1.0
 """Seconds from the answer that there is room until a request has reached its model, at most."""
 ASK_AGAIN: Final = 1.0
+MANY: Final = 1_000  # windows, beyond which those in which nothing is any more are forgotten
 
 
 @dataclass(slots=True)
@@ -102,14 +103,17 @@ class LocalWindows:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._windows: dict[Window, _Used] = {}
+        self._many = MANY
 
     def enter(self, name: str, amounts: Amounts, ceilings: Sequence[Ceiling]) -> Over | None:
         """As `Store.enter` has it."""
         now, over, windows = self._clock(), list[Over](), dict[Window, _Used]()
-        self._forget(now)
+        if len(self._windows) > self._many:
+            self._forget(now)
         for scope, seconds, unit, most in ceilings:
             window = self._windows.setdefault((scope, seconds), _Used(seconds))
             windows[scope, seconds] = window
+            window.move_on(now)
             wait = window.wait_for(unit, amounts[unit], most, now)
             if wait != 0:
                 over.append((scope, seconds, unit, most, window.used(unit), wait, 0.0))
@@ -131,3 +135,4 @@ class LocalWindows:
             window.move_on(now)
             if not window.slices:
                 del self._windows[key]
+        self._many = max(MANY, 2 * len(self._windows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -103,11 +104,13 @@ async def test_what_waits_in_a_handler_uses_up_no_attempt_and_says_why(fleet: Wo
             await runtime.send_message(2, AgentId("asker", "ada"))
         assert (caught.value.scope, caught.value.limit, caught.value.every) == ("key:ada", 1, 86_400)
         assert 86_400 < (caught.value.retry_after or 0) < 90_000
+        assert 86_400 < caught.value.room_at - time.time() < 90_000
         assert caught.value.has_sure_end, "also as a reply"
         await runtime.send_message(3, AgentId("asker", "bob"))
 
         await runtime.publish_message("?", TopicId("questions", "ada"))
         (found,) = await eventually(lambda: outages(runtime.transport, ["asker"]))
+        assert "there is room at " in found.error
         assert "of 1 for key:ada in 24 h 1 are spent" in found.error
     assert attempts == [1]
     assert len(model.create_calls) == 2

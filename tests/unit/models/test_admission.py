@@ -100,8 +100,8 @@ async def test_what_finds_no_room_is_refused_with_when_there_is(clock: Clock) ->
     assert error.retry_after == pytest.approx(51.75)
     at = datetime.fromtimestamp(error.room_at, UTC)
     assert str(error) == (
-        "replay: the request may need 1 request, and of 2 for client:replay in 1 minute 2 are spent or set aside. "
-        f"There is room in 52 s, at {at:%Y-%m-%d %H:%M:%S} UTC"
+        f"replay: there is room at {at:%Y-%m-%d %H:%M:%S} UTC; the request may need 1 request, "
+        "and of 2 for client:replay in 1 minute 2 are spent or set aside"
     )
     assert error.room_at > time.time()
     clock.now += error.retry_after or 0
@@ -150,7 +150,8 @@ async def test_money_of_a_day(clock: Clock) -> None:
 
     error = await used.refusal()
     assert (error.unit, error.spent, error.needed) == ("USD", 8, 7)
-    assert "in 24 h 8 are spent or set aside. There is room in 24 h" in str(error)
+    assert str(error).startswith("replay: there is room at ")
+    assert str(error).endswith("of 12.5 for client:replay in 24 h 8 are spent or set aside")
     with pytest.raises(BadRequestError, match="its price is not known"):
         await Used(
             clock, ReplayChatCompletionClient(["a"], model="?"), Budget("client", usd=1, every=9)

@@ -5,7 +5,7 @@
 --   `<slice>`      `<requests> <tokens> <usd>` of requests that began in it, then the same of what those under way may give back,
 --                  and how many are under way; slice n begins n slices after the beginning of time
 --   `most <unit>`  the limit that was asked for last
---   `refused`      `<slice> <number>`: how many found no room in the newest slice
+--   `refused`      `<second> <number>`: how many found no room in the last second in which any did
 -- store:entered:<ms>:<scope>  hash  request under way -> `<slice> <requests> <tokens> <usd>`: what is set aside for it in its slice
 --
 -- ARGV: 'enter', id of the request, the most that it may need: requests, tokens, usd (-1: not known, and no limit in money allows
@@ -111,10 +111,10 @@ end
 
 -- A thousand that were refused together would ask again together, each of them, whenever there is room for ten.
 local function wait_in_line(window, unit, most)
-  local number = text(math.floor(now() / slice_length(window.length)))
-  local slice, before = string.match(call('HGET', window.key, 'refused') or '', '^(%d+) (%d+)$')
-  before = slice == number and tonumber(before) or 0
-  call('HSET', window.key, 'refused', number .. ' ' .. text(before + 1))
+  local second = text(math.floor(now() / 1000))
+  local last, before = string.match(call('HGET', window.key, 'refused') or '', '^(%d+) (%d+)$')
+  before = last == second and tonumber(before) or 0
+  call('HSET', window.key, 'refused', second .. ' ' .. text(before + 1))
   local usual = window.used[unit] / math.max(1, window.used.requests)
   return before * usual / most * window.length
 end
