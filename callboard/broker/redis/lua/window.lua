@@ -11,7 +11,7 @@
 -- ARGV: 'enter', id of the request, the most that it may need: requests, tokens, usd (-1: not known, and no limit in money allows
 --   it); then for each limit: scope, length of the window (ms), 'requests', 'tokens' or 'usd', and the most. All of them, or none.
 -- Returns {}, or of the limit with the longest wait: {scope, length, unit, limit, used or set aside, ms until there is room or '',
---   ms more that those who were refused just before need, as requests here have needed so far}.
+--   ms more until those who were refused just before have had their room}.
 -- ARGV: 'leave', id of the request, what it used: requests, tokens, usd; then for each window: scope, length (ms)
 -- Both are safe to repeat.
 -- ARGV: 'look', scope, length (ms). Returns for each limit of the window: unit, limit, used or set aside, ms until there is room
@@ -109,14 +109,17 @@ local function wait_for(window, unit, amount, most)
   return math.max(1, used - held + amount <= most and math.min(wait, ASK_AGAIN) or wait)
 end
 
--- A thousand that were refused together would ask again together, each of them, whenever there is room for ten.
-local function wait_in_line(window, unit, most)
+-- A thousand that were refused together would ask again together, each of them, whenever there is room for ten. So those come
+-- first that were refused before in this second, and need what requests here have needed so far.
+local function wait_in_line(window, unit, amount, most)
   local second = text(math.floor(now() / 1000))
   local last, before = string.match(call('HGET', window.key, 'refused') or '', '^(%d+) (%d+)$')
   before = last == second and tonumber(before) or 0
   call('HSET', window.key, 'refused', second .. ' ' .. text(before + 1))
-  local usual = window.used[unit] / math.max(1, window.used.requests)
-  return before * usual / most * window.length
+  local needed = before * (window.used[unit] or 0) / math.max(1, window.used.requests or 0) + amount
+  local full = math.ceil(needed / most) - 1 -- windows that those before fill
+  local whole = full * (ends_of(0, window.length) + 1)
+  return whole + wait_for(window, unit, needed - full * most, most)
 end
 
 local function count_in(window, id, wanted)
@@ -134,9 +137,10 @@ local function wanted_amounts()
   return { requests = tonumber(ARGV.requests), tokens = tonumber(ARGV.tokens), usd = tonumber(ARGV.usd) }
 end
 
-local function refusal(window, unit, most, wait)
+local function refusal(window, unit, amount, most, wait)
   local found = { window.scope, text(window.length), unit, exact(most), exact(window.used[unit] or 0), '', '0' }
-  if wait < NEVER then found[6], found[7] = text(wait), text(wait_in_line(window, unit, most)) end
+  if wait == NEVER then return found end
+  found[6], found[7] = text(wait), text(math.max(0, wait_in_line(window, unit, amount, most) - wait))
   return found
 end
 
@@ -154,7 +158,7 @@ local function enter()
     local wait = wait_for(window, unit, wanted[unit], most)
     if wait > longest then longest, full = wait, { window = window, unit = unit, most = most } end
   end
-  if full then return refusal(full.window, full.unit, full.most, longest) end
+  if full then return refusal(full.window, full.unit, wanted[full.unit], full.most, longest) end
   wanted.usd = math.max(0, wanted.usd)
   for _, window in ipairs(windows) do count_in(window, ARGV.id, wanted) end
   return {}
