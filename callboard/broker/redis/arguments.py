@@ -46,6 +46,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "pulse": ("what type rank streams cursor", "what type agents", "what first"),
     "schedule": ("action app declared", "action name due instead", "action name paused"),
     "repair": ("mode suspicions",),
+    "retype": ("action type new how names",),
 }
 """The arguments of each function; several lines where they differ. `declare` and `measure` read one after the other."""
 

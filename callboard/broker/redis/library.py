@@ -32,6 +32,7 @@ from .arguments import argument_constants, record_constants
 SHARED = (
     "call",
     "lists",
+    "changing",
     "clock",
     "entries",
     "chores",
@@ -79,6 +80,7 @@ PARTS = {
         "turn",
     ),
     "beat": ("forgetting", "needs", "sweep", "streams", "beat"),
+    "retype": ("start", "streams", "books", "retype"),
     "repair": ("order", "holders", "settle", "streams", "agents", "entries", "logs", "questions", "repair"),
 }
 """Operations that have a folder, with its files: each may use those before it, and the last one registers the function."""
@@ -111,6 +113,7 @@ OPERATIONS = (
     "pulse",
     "schedule",
     "repair",
+    "retype",
 )
 
 LIMITS = {"MOST_NAME": str(MOST_NAME), "MOST_SENDER": str(MOST_SENDER), "MOST_HEAD": str(MOST_HEAD)}

@@ -20,6 +20,11 @@ local function next_token()
 end
 
 local function join()
+  for agent_type in string.gmatch(ARGV.types, '%S+') do
+    -- guard: no worker joins with a type that is being renamed
+    local refused = refusal(agent_type)
+    if refused then return refused end
+  end
   local number = next_token()
   -- A server that lost a tail has forgotten numbers that were given.
   local before = tonumber(ARGV.highest or 0)

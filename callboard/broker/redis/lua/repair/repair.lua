@@ -41,6 +41,9 @@ end
 
 local function repair()
   local mends, result = ARGV.mode == 'mend', {}
+  -- guard: what is half renamed is not mended
+  local refused = refusal()
+  if refused then return refused end
   for i = SUSPICIONS_AT, #ARGV, SUSPICION_WIDTH do
     local kind, a, b = ARGV[i], ARGV[i + SUSPICION_FIRST], ARGV[i + SUSPICION_SECOND]
     local wrong, mend, why = guarded(kinds[kind], a, b, ARGV[i + SUSPICION_THIRD])

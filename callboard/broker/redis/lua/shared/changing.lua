@@ -1,0 +1,29 @@
+-- An agent type that is being renamed or removed. That takes many calls; until the last of them no worker joins with it and no
+-- process declares it, so that nobody but these calls touches what it has in hand.
+--
+-- config  hash  `changing`: `<rename or remove> <type> <new name, or -> <before or after>`; after: most keys have the new name
+
+local function being_changed()
+  return string.match(call('HGET', P .. 'config', 'changing') or '', '^(%S+) (%S+) (%S+) (%S+)$')
+end
+
+-- The error for whoever has to wait for the end of a change; nil: there is none, or it is of other types.
+local function refusal(agent_type)
+  if this.changing == nil then this.changing = { being_changed() } end
+  local kind, old, new = unpack(this.changing)
+  if not kind or agent_type and agent_type ~= old and agent_type ~= new then return nil end
+  local line = kind == 'rename' and 'callboard types rename ' .. old .. ' ' .. new or 'callboard types remove ' .. old .. ' --yes'
+  local what = kind == 'rename' and 'renamed to ' .. new or 'removed'
+  return redis.error_reply('CHANGING the agent type ' .. old .. ' is being ' .. what .. ': wait for its end; if that was interrupted, '
+    .. 'run it again: ' .. line)
+end
+
+-- The name under which the books of a type are now, for what still says the other one: timers and questions.
+local function now_called(agent_type)
+  local kind, old, new, phase = being_changed()
+  if kind ~= 'rename' then return agent_type end
+  if phase == 'after' and agent_type == old then return new end
+  -- guard: who waits for an answer is woken by it while its type is renamed
+  if phase == 'before' and agent_type == new then return old end
+  return agent_type
+end

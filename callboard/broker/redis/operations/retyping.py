@@ -1,0 +1,259 @@
+"""Renaming an agent type, and removing one: many short calls, which may be interrupted anywhere and are gone through again.
+
+While it lasts no process may declare the type or join with it (`lua/shared/changing.lua`), so that what it has in hand rests.
+What is published meanwhile is kept for it, under the old name at first and under the new one in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from callboard.broker.errors import BrokerError
+from callboard.broker.ids import AgentType
+from callboard.broker.redis.client.connection import scan
+from callboard.broker.redis.client.endpoint import Argument
+from callboard.broker.redis.client.transport import RedisTransport, literally
+from callboard.broker.redis.keys import inbox
+from callboard.foundation.texts import shell_line
+
+from .entries import fields_of
+from .inspect import pages
+
+AT_ONCE: Final = 100  # names in one call
+
+Waiting: TypeAlias = Literal["refuse", "discard", "dead"]
+"""What becomes of the messages that wait for a type that is removed."""
+
+
+class TypeChangeError(BrokerError, ValueError):
+    """An agent type can't be renamed or removed now; nothing was changed."""
+
+    template = "the agent type {agent_type!r} can't be {what}: {problem}"
+
+    agent_type: str
+    what: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """What a rename did.
+
+    Attributes:
+        resumed: whether it went on with one that was interrupted.
+        forwarded: messages that others had sent to the old name since an earlier rename, and that went on to the new one.
+    """
+
+    resumed: bool = False
+    forwarded: int = 0
+
+
+async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
+    """Gives an agent type another name, with its subscriptions, what waits for it, states, logs, timers and dead letters.
+
+    What comes of an interrupted one is safe, and waits: call it again with the same names. Of a type that was renamed
+    before, it sends on what others have sent to the old name since.
+
+    Raises:
+        TypeChangeError: a worker has one of the names, the new name was used, or there is no such type.
+        InvalidIdError: the new name is not valid.
+    """
+    AgentType(new)
+    change = _Change(transport, old, new, "rename")
+    if old == new:
+        raise TypeChangeError(old, "renamed", "that is its name already")
+    if await change.is_done():
+        return Renamed(forwarded=await change.forward())
+    resumed = await change.start()
+    if resumed != "after":
+        await change.rename_what_rests()
+    await change.rename_the_rest()
+    return Renamed(resumed=bool(resumed))
+
+
+async def remove_type(transport: RedisTransport, agent_type: str, waiting: Waiting = "discard") -> bool:
+    """Removes an agent type: its subscriptions, states, logs, timers, and what waits for it.
+
+    A caller who waits for a reply of it gets a DeadLetterError. An interrupted one goes on when it is called again.
+
+    Args:
+        transport: where.
+        agent_type: its name.
+        waiting: "dead": what waits becomes dead letters, which stay; "discard": it goes, with the dead letters that are there.
+
+    Returns:
+        Whether it went on with one that was interrupted.
+
+    Raises:
+        TypeChangeError: a worker has it.
+    """
+    change = _Change(transport, agent_type, "-", "remove")
+    resumed = await change.start()
+    await change.remove("dead" if waiting == "dead" else "discard")
+    return bool(resumed)
+
+
+class _Change:
+    """A type that is being renamed, or removed: then its new name is "-"."""
+
+    _WHAT: ClassVar = {"rename": "renamed", "remove": "removed"}
+
+    def __init__(self, transport: RedisTransport, old: str, new: str, kind: str) -> None:
+        self._transport = transport
+        self._old = old
+        self._new = new
+        self._kind = kind
+
+    async def _call(self, action: str, *names: Argument, how: str = "") -> Any:
+        return await self._transport.admin.run("retype", (action, self._old, self._new, how, *names))
+
+    async def _command(self, name: str, suffix: str, *arguments: Any) -> Any:
+        return await self._transport.admin.command(name, self._transport.keys.of(suffix), *arguments)
+
+    def _refused(self, problem: str) -> TypeChangeError:
+        return TypeChangeError(self._old, self._WHAT[self._kind], problem)
+
+    async def is_done(self) -> bool:
+        """Whether the type has the new name already, and the old one is free."""
+        is_new = await self._command("HEXISTS", "types", self._new)
+        is_old = await self._command("HEXISTS", "types", self._old)
+        return bool(is_new) and not is_old and await self._command("HGET", "config", "changing") is None
+
+    async def forward(self) -> int:
+        """Sends on what others sent to the old name since it was renamed; returns how many messages that were."""
+        sent = 0
+        async for members in self._pages("ZSCAN", "timers"):
+            sent += int(await self._call("stragglers", *members))
+        while count := int(await self._call("stragglers")):
+            sent += count
+        return sent
+
+    async def start(self) -> str:
+        """Begins; returns how far an interrupted one is, "" for none.
+
+        Raises:
+            TypeChangeError: something is in the way.
+        """
+        if self._kind == "rename" and not await self._command("HGET", "config", "changing"):
+            await self._check_free()
+        status, told = await self._call("start", how=self._kind)
+        what = told.decode(errors="replace")
+        of = ("--namespace", self._transport.keys.namespace)
+        if status in (b"OK", b"RESUMED"):
+            return what if status == b"RESUMED" else ""
+        if status == b"WORKER":
+            mend = shell_line("callboard", "repair", "--yes", *of)
+            raise self._refused(
+                f"the worker {what} has it: stop that first, or, if it is dead, have it ended by {mend}"
+            )
+        if status == b"USED":
+            raise self._refused(
+                f"the name {self._new!r} was used, there is {what}: choose another, or remove that type first"
+            )
+        if status == b"CHORE":
+            raise self._refused(
+                f"something is still being done ({what}): let any worker of the namespace run for a moment"
+            )
+        raise self._refused("there is no such type; `callboard types list` shows all")
+
+    async def _check_free(self) -> None:
+        for kind in ("state", "log"):
+            async for names in self._keys(kind, self._new):
+                raise self._refused(
+                    f"the name {self._new!r} was used, there is {names[0].decode(errors='replace')}: choose another, or remove that type first"
+                )
+
+    # Renaming
+
+    async def rename_what_rests(self) -> None:
+        """Everything but what is one key, while both names are shut; then these keys."""
+        await self._call("prefixes")
+        for suffix in await self._streams():
+            await self._exhaust("stream", suffix)
+        async for names in self._keys("wait", self._old):
+            await self._park([name.split(b":", 2)[2] for name in names])
+        await self._exhaust("early")
+        async for refs in self._pages("HSCAN", f"tries:{self._old}"):
+            await self._call("tries", *refs)
+        await self._each_reset()
+        for kind in ("once", "nested", "state", "log"):
+            async for names in self._keys(kind, self._old):
+                await self._call("keys", *names)
+        flat = await pages(self._transport, "HSCAN", f"cursor:{self._old}")
+        for suffix, position in fields_of(flat).items():
+            if suffix != inbox(self._old):
+                await self._command("HSETNX", f"cursor:{self._new}", suffix, position)
+        await self._call("flip")
+
+    async def rename_the_rest(self) -> None:
+        """What may come as long as the inbox has its old name."""
+        await self._exhaust("stream", inbox(self._new))
+        await self._each_timer()
+        async for names in self._pages("ZSCAN", "blobs"):
+            await self._call("places", *names)
+        await self._call("end", how=self._kind)
+
+    async def _park(self, keys: Sequence[bytes]) -> None:
+        while keys:
+            done = int(await self._call("parked", *keys))
+            keys = keys[done:]
+
+    # Removing
+
+    async def remove(self, how: str) -> None:
+        """All of it."""
+        await self._call("prefixes")
+        for suffix in (*await self._streams(), inbox(self._old)):
+            await self._exhaust("stream", suffix, how=how)
+        for kind in ("wait", "once", "nested", "state", "log"):
+            await self._transport.delete_keys(self._transport.keys.of(f"{kind}:{self._old}:"))
+        await self._each_reset()
+        await self._each_timer()
+        await self._call("end", how=how)
+
+    # Both
+
+    async def _each_reset(self) -> None:
+        prefix = f"{self._old} ".encode()
+        async for names in self._pages("HSCAN", "urgent"):
+            keys = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+            if keys:
+                await self._call("resets", *keys)
+
+    async def _each_timer(self) -> None:
+        async for members in self._pages("ZSCAN", "timers"):
+            await self._call("timers", *members)
+
+    async def _exhaust(self, action: str, *names: str, how: str = "") -> None:
+        while await self._call(action, *names, how=how):
+            pass
+
+    async def _streams(self) -> list[str]:
+        """The topics that it reads, or left and has something in hand of, as suffixes."""
+        found = {
+            name.decode(errors="replace")
+            for name in await pages(self._transport, "SSCAN", f"streams:{self._old}")
+        }
+        for hash_name, begin in (("topics", "topic:"), ("leaving", "")):
+            for name, types in fields_of(await pages(self._transport, "HSCAN", hash_name)).items():
+                if self._old in types.decode(errors="replace").split():
+                    found.add(begin + name)
+        return sorted(found - {inbox(self._old)})
+
+    async def _pages(self, command: str, suffix: str) -> AsyncIterator[list[bytes]]:
+        """The members of a set, or the fields of a hash, as many as go into one call."""
+        flat = await pages(self._transport, command, suffix)
+        names = flat[::2]
+        for start in range(0, len(names), AT_ONCE):
+            yield names[start : start + AT_ONCE]
+
+    async def _keys(self, kind: str, agent_type: str) -> AsyncIterator[list[bytes]]:
+        """The suffixes of the keys of one kind and type, as many as go into one call."""
+        prefix = self._transport.keys.prefix.encode()
+        pattern = literally(self._transport.keys.of(f"{kind}:{agent_type}:")) + "*"
+        async for names in scan(self._transport.admin, "SCAN", pattern=pattern):
+            suffixes = [name.removeprefix(prefix) for name in names]
+            for start in range(0, len(suffixes), AT_ONCE):
+                yield suffixes[start : start + AT_ONCE]

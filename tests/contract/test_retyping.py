@@ -1,0 +1,246 @@
+"""Agent types are renamed and removed with all that waits, however often that is interrupted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from callboard.broker.errors import BrokerError, CommandError
+from callboard.broker.redis.client.transport import Declared
+from callboard.broker.redis.operations.repair import find
+from callboard.broker.redis.operations.retyping import TypeChangeError, remove_type, rename_type
+from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
+
+
+async def at_rest(driver: ServerDriver) -> None:
+    """`old` was stopped with something of everything: handled, parked, read ahead, unread, tried, delayed, large."""
+    await driver.declare(topic("old", "mails"), topic("old", "visits"), topic("other", "visits"))
+    worker = await driver.worker("old")
+    await driver.note("topic:mails", "ada", "handled")
+    (first,) = await worker.take()
+    await worker.finish(first)
+    await driver.note("topic:mails", "ada", "a1")
+    await driver.note("inbox:old", "ada", "a2")
+    await driver.note("topic:visits", "ada", "a3")
+    await driver.note("inbox:old", "bob", "b1")
+    await driver.note("topic:visits", "bob", "b2")
+    await worker.take()
+    await driver.run("leave", "0", "1", worker.name)
+    await driver.note("topic:mails", "bob", "b3")
+    await driver.note("inbox:old", "ada", "a4")
+    await driver.publish(posting("inbox:old", "eve", "e1", due=60_000))
+    await driver.transport.save_state("old", "ada", b"state of ada", {"lines": [b"1", b"2"]})
+    await driver.run("control", "reset", "old", "bob", "r1", "")
+
+
+async def all_of(driver: ServerDriver, agent_type: str) -> dict[str, list[str]]:
+    """Everything that a new worker of a type handles, by agent."""
+    worker = await driver.worker(agent_type)
+    seen: dict[str, list[str]] = {}
+    for _ in range(100):
+        deliveries = await worker.take()
+        if not deliveries and not worker.held:
+            break
+        for one in deliveries:
+            seen.setdefault(one.raw_key.decode(), []).append(one.envelope.body.decode())
+        await worker.finish_all()
+    return seen
+
+
+EXPECTED = {"ada": ["a1", "a2", "a3", "a4"], "bob": ["", "b1", "b2", "b3"], "eve": ["e1"]}
+
+
+async def fire(driver: ServerDriver) -> None:
+    (timer,) = await driver.command("ZRANGE", "timers", 0, -1)
+    await driver.command("ZADD", "timers", 1, timer)
+
+
+async def check_renamed(driver: ServerDriver) -> None:
+    await fire(driver)
+    assert await find(driver.transport) == ()
+    assert await all_of(driver, "new") == EXPECTED
+    await driver.check_empty("new")
+    stored = await driver.transport.load_state("new", "ada")
+    assert (stored.data, stored.logs) == (b"state of ada", {"lines": [b"1", b"2"]})
+    left = {name for name in await driver.snapshot() if "old" in name}
+    assert not left
+    assert not [name for name in await driver.mapping("config") if "old" in name or name == "changing"]
+    assert set(await driver.mapping("types")) == {"new", "other"}
+    assert (await driver.mapping("topics"))["visits"] == "new other"
+
+
+async def test_everything_goes_on_under_the_new_name(driver: ServerDriver) -> None:
+    await at_rest(driver)
+    assert not (await rename_type(driver.transport, "old", "new")).resumed
+    await check_renamed(driver)
+
+
+async def test_a_publisher_that_declared_the_new_name_already_is_no_hindrance(driver: ServerDriver) -> None:
+    await at_rest(driver)
+    await driver.declare(topic("new", "mails"), topic("new", "visits"), topic("new", "more"))
+    await driver.note("topic:visits", "ada", "a5")
+    await driver.note("topic:more", "ada", "a6")
+    await rename_type(driver.transport, "old", "new")
+    await fire(driver)
+    seen = await all_of(driver, "new")
+    assert seen == {**EXPECTED, "ada": [*EXPECTED["ada"], "a5", "a6"]}
+
+
+class CutError(Exception):
+    """The command was killed here."""
+
+
+def cut_after(monkeypatch: pytest.MonkeyPatch, driver: ServerDriver, calls: int) -> list[int]:
+    """Only so many calls of the change reach the server."""
+    link, made = driver.transport.admin, [0]
+    run = link.run
+
+    async def counted(operation: str, arguments: Any) -> Any:
+        if operation == "retype":
+            made[0] += 1
+            if made[0] > calls:
+                raise CutError
+        return await run(operation, arguments)
+
+    monkeypatch.setattr(link, "run", counted)
+    return made
+
+
+async def test_it_may_be_interrupted_anywhere(driver: ServerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    await at_rest(driver)
+    cuts = 0
+    for calls in range(1, 60):
+        with monkeypatch.context() as patched:
+            cut_after(patched, driver, calls)
+            try:
+                await rename_type(driver.transport, "old", "new")
+                break
+            except CutError:
+                cuts += 1
+        for name in ("old", "new"):
+            with pytest.raises(CommandError, match="is being renamed to new.*callboard types rename old new"):
+                await driver.run("join", "host:1:a", 1000, name, "host", 1, "", 0)
+            with pytest.raises(CommandError, match="is being renamed"):
+                await driver.declare(topic(name, "mails"))
+        with pytest.raises(BrokerError, match="is being renamed"):
+            await find(driver.transport)
+    assert cuts > 4
+    await check_renamed(driver)
+
+
+async def test_what_is_published_meanwhile_keeps_its_place(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await at_rest(driver)
+    sent = []
+    for calls in range(1, 60):
+        sent.append(f"m{calls}")
+        await driver.note("topic:mails", "zoe", sent[-1])
+        with monkeypatch.context() as patched:
+            cut_after(patched, driver, calls)
+            try:
+                await rename_type(driver.transport, "old", "new")
+                break
+            except CutError:
+                continue
+    await fire(driver)
+    assert await all_of(driver, "new") == {**EXPECTED, "zoe": sent}
+
+
+async def test_what_is_in_use_is_refused_and_nothing_changes(driver: ServerDriver) -> None:
+    await at_rest(driver)
+    await driver.declare(types=["new", "used"])
+    user = await driver.worker("used")
+    await driver.note("inbox:used", "a", "1")
+    await user.take()
+    before = await driver.snapshot()
+
+    async def refused(why: str, old: str, new: str) -> None:
+        with pytest.raises(TypeChangeError, match=why):
+            await rename_type(driver.transport, old, new)
+        assert await driver.snapshot() == before
+
+    await refused("no such type", "nobody", "somebody")
+    await refused("its name already", "old", "old")
+    await refused("has it: stop that first", "old", "used")
+    await refused("has it: stop that first", "used", "else")
+    with pytest.raises(TypeChangeError, match="has it: stop that first"):
+        await remove_type(driver.transport, "used")
+    await user.finish_all()
+    await driver.run("leave", "0", "1", user.name)
+    before = await driver.snapshot()
+    await refused("was used, there is stats:used", "old", "used")
+    with pytest.raises(BrokerError, match="not a valid"):
+        await rename_type(driver.transport, "old", "a b;")
+    await driver.transport.save_state("new", "ada", b"{}")
+    before = await driver.snapshot()
+    await refused("was used, there is state:new:ada", "old", "new")
+
+
+async def test_back_again(driver: ServerDriver) -> None:
+    await at_rest(driver)
+    await rename_type(driver.transport, "old", "new")
+    await rename_type(driver.transport, "new", "old")
+    await fire(driver)
+    assert await find(driver.transport) == ()
+    assert await all_of(driver, "old") == EXPECTED
+
+
+async def test_what_was_sent_to_the_old_name_since_goes_on(driver: ServerDriver) -> None:
+    await at_rest(driver)
+    await rename_type(driver.transport, "old", "new")
+    await driver.add_by_hand("inbox:old", "id", "late", "type", "Note", "key", "ada", "body", "late")
+    assert (await rename_type(driver.transport, "old", "new")).forwarded == 1
+    assert (await rename_type(driver.transport, "old", "new")).forwarded == 0
+    await fire(driver)
+    assert (await all_of(driver, "new"))["ada"] == [*EXPECTED["ada"], "late"]
+    assert await driver.command("EXISTS", "inbox:old") == 0
+
+
+@pytest.mark.parametrize("waiting", ["discard", "dead"])
+async def test_a_removed_type_leaves_nothing_behind(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch, waiting: Any
+) -> None:
+    await at_rest(driver)
+    await driver.transport.declare({"old": {}}, [Declared("old", "prefix", "order.")])
+    for calls in range(1, 60):
+        with monkeypatch.context() as patched:
+            cut_after(patched, driver, calls)
+            try:
+                await remove_type(driver.transport, "old", waiting)
+                break
+            except CutError:
+                continue
+    assert await find(driver.transport) == ()
+    left = {name for name in await driver.snapshot() if "old" in name}
+    letters = await driver.letters("old")
+    if waiting == "dead":
+        assert left == {"dead:old"}
+        assert {one["reason"] for one in letters} == {b"removed"}
+        assert sorted(one["body"].decode() for one in letters) == ["a1", "a2", "a3", "a4", "b1", "b2", "b3"]
+    else:
+        assert left == set()
+    assert await driver.command("ZCARD", "timers") == 0
+    assert "old" not in " ".join((await driver.mapping("topics")).values())
+    assert set(await driver.mapping("types")) == {"other"}
+    assert await driver.mapping("prefixes") in ({"order.": ""}, {})
+    await driver.note("topic:visits", "ada", "on")
+    assert (await all_of(driver, "other"))["ada"] == ["a3", "on"]
+
+
+async def test_streams_are_trimmed_once_a_type_is_gone(driver: ServerDriver) -> None:
+    await driver.declare(topic("old", "visits"), topic("other", "visits"))
+    await driver.note("topic:visits", "ada", *(str(number) for number in range(300)))
+    worker: DrivenWorker = await driver.worker("other")
+    for _ in range(100):
+        if not await worker.take(50):
+            break
+        await worker.finish_all()
+    await worker.beat(retain=0)
+    assert await driver.command("XLEN", "topic:visits") == 300, "old has read nothing"
+    await remove_type(driver.transport, "old")
+    await driver.command("SADD", "grown", "topic:visits")
+    await worker.beat(retain=0)
+    assert await driver.command("XLEN", "topic:visits") < 300
+    assert bodies(await worker.take()) == []
