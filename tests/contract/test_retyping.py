@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from callboard.broker.envelope import Claim
 from callboard.broker.errors import BrokerError, CommandError
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.operations.repair import find
@@ -119,7 +120,9 @@ async def test_it_may_be_interrupted_anywhere(driver: ServerDriver, monkeypatch:
             except CutError:
                 cuts += 1
         for name in ("old", "new"):
-            with pytest.raises(CommandError, match="is being renamed to new.*callboard types rename old new"):
+            with pytest.raises(
+                CommandError, match=r"is being renamed to new.*callboard types rename old new"
+            ):
                 await driver.run("join", "host:1:a", 1000, name, "host", 1, "", 0)
             with pytest.raises(CommandError, match="is being renamed"):
                 await driver.declare(topic(name, "mails"))
@@ -244,3 +247,19 @@ async def test_streams_are_trimmed_once_a_type_is_gone(driver: ServerDriver) -> 
     await worker.beat(retain=0)
     assert await driver.command("XLEN", "topic:visits") < 300
     assert bodies(await worker.take()) == []
+
+
+async def test_large_bodies_go_with_the_type(driver: ServerDriver) -> None:
+    await driver.declare(types=["old"])
+    claim = Claim("blob:big", b"x" * 500)
+    await driver.publish(posting("inbox:old", "ada", claim.pointer, claim=claim))
+    await rename_type(driver.transport, "old", "new")
+    worker = await driver.worker("new")
+    await driver.command("ZADD", "blobs", 1, claim.name)
+    await worker.beat()  # looks whether anybody needs it
+    assert await driver.command("HGET", claim.name, "body") == claim.body
+    await worker.take()
+    await worker.finish_all()
+    await driver.command("ZADD", "blobs", 1, claim.name)
+    await worker.beat()
+    assert await driver.command("EXISTS", claim.name) == 0

@@ -7,7 +7,30 @@ from typing import Final
 from .change import always, becomes, never, removed, with_part
 from .mutation import ON, PAUSING, PUBLISH, SUBSCRIBING, Mutation
 
+RETYPING: Final = "contract/test_retyping.py::"
+
 OF_SUBSCRIPTIONS: Final = (
+    Mutation(
+        "a worker joins with a type that is half renamed",
+        "no worker joins with a type that is being renamed",
+        becomes("local refused = nil"),
+        (f"{RETYPING}test_it_may_be_interrupted_anywhere{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "what a renamed type has in hand is trimmed",
+        "what a renamed type has in hand is not trimmed",
+        removed,
+        (f"{RETYPING}test_everything_goes_on_under_the_new_name{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "a large body is left behind",
+        "a large body stays with its renamed place",
+        removed,
+        (f"{RETYPING}test_large_bodies_go_with_the_type{ON}",),
+        quick=False,
+    ),
     Mutation(
         "a group goes with what it has in hand",
         "a group stays while something of it is in hand",

@@ -67,8 +67,8 @@ OF_THE_NAMESPACE = (
         "hash",
         "`shards`, `layout`: fixed for the namespace; where to go on: `sweep:<stream>`, `leaving`, `runs`, `scan <type>`; "
         "`scanned by`: run_id of the server whose cursors `chores` and `resumed` have; `ahead <type>`: the turn that was "
-        "the last to read ahead; `runs listed`, `questions listed`: what older versions left is in the lists; `changing`: the "
-        "type that is being renamed or removed, see shared/changing.lua",
+        "the last to read ahead; `runs listed`, `questions listed`: what older versions left is in the lists; "
+        "`changing`: the type that is being renamed or removed",
         publisher="hget",
     ),
     KeyKind(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url, command
+from callboard.cli.exits import CommandFailed, bad_use
+from callboard.cli.options import AsJson, Namespace, OptionalTarget, Url, command, split_names
 from callboard.cli.output import ago, hint, print_json, say, say_table
-from callboard.cli.sessions import run, seen
+from callboard.cli.sessions import operator, run, seen
 from callboard.foundation.texts import one_line
 
 if TYPE_CHECKING:
     from callboard.broker.redis.operations.agent_types import TypeRecord
+    from callboard.broker.redis.operations.retyping import Holdings, Waiting
 
 
 def list_them(
@@ -70,6 +74,137 @@ def said_of(one: TypeRecord, now: int, namespace: str) -> str:
     )
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+
+def rename(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="[MODULE:APP] OLD NEW", help="The app, for its namespace; then both names."),
+    ],
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give an agent type another name, with all that is kept for it.
+
+    Its subscriptions, what waits for it and in which order, its agents' states and logs, timers, questions, pauses
+    and dead letters go with it. Stop its workers first, rename, then start those of the new name. It is refused while
+    a worker has one of the names, and once the new name was used. What is published meanwhile is handled afterwards.
+    An interrupted rename goes on when it is run again; until then no process can use either name.
+
+    Run again later, it sends on what others have sent to the old name since.
+
+      callboard types rename counting:app counter tally
+      callboard types rename counter tally --namespace counting
+
+    Exit codes: 0 renamed, 1 refused, 2 wrong use, 3 no server.
+    """
+    from callboard.broker.redis.operations.retyping import Renamed, TypeChangeError, rename_type
+
+    target, given = split_names(names)
+    if len(given) != 2:
+        bad_use("give two names: the type's and its new one")
+    old, new = given
+
+    async def work() -> Renamed:
+        async with operator(target, url, namespace) as transport:
+            try:
+                return await rename_type(transport, old, new)
+            except TypeChangeError as error:
+                raise CommandFailed(str(error)) from error
+
+    done = run(work())
+    if as_json:
+        print_json(done)
+    elif done.again:
+        say(
+            f"{old} was renamed to {new} before; {done.forwarded} messages that came for {old} since went on to {new}"
+        )
+    else:
+        say(f"{old} is {new} now" + (": an interrupted rename went on" if done.resumed else ""))
+
+
+def remove(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="[MODULE:APP] TYPE", help="The app, for its namespace; then the type."),
+    ],
+    waiting: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="What becomes of what waits: refuse (it is not removed), dead (dead letters), or discard.",
+        ),
+    ] = "refuse",
+    yes: Yes = False,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove an agent type: its subscriptions, and all that is kept for it.
+
+    Its topics are no longer kept for it. Its agents' states and logs go, with its timers, questions and pauses, and,
+    unless --waiting is dead, its dead letters. Who waits for a reply of it gets a DeadLetterError. It says first what
+    there is, and asks; without a terminal it needs --yes. It is refused while a worker has the type. An interrupted
+    one goes on when it is run again.
+
+      callboard types remove counting:app counter
+      callboard types remove counter --namespace counting --waiting dead --yes
+
+    Exit codes: 0 removed, 1 refused, 2 wrong use, 3 no server.
+    """
+    from callboard.broker.redis.operations.retyping import waiting_of
+
+    target, given = split_names(names)
+    if len(given) != 1:
+        bad_use("give one type: `callboard types list` shows all")
+    fate = waiting_of(waiting)
+    if fate is None:
+        bad_use(f"--waiting {waiting} is none of refuse, dead and discard")
+    (name,) = given
+    found = run(_holdings(target, url, namespace, name))
+    if not found.is_known:
+        raise CommandFailed(f"there is no agent type {name!r}: `callboard types list` shows all")
+    if not as_json:
+        say(f"{name}: {found}")
+    if fate == "refuse" and found.waiting != 0:
+        choice = "say what becomes of them, with --waiting dead or --waiting discard"
+        raise CommandFailed(f"messages wait for it: {choice}")
+    if not yes:
+        _ask(name)
+    run(_remove(target, url, namespace, name, fate))
+    if as_json:
+        print_json({"removed": name, **asdict(found)})
+    else:
+        say(f"{name} is removed")
+
+
+async def _holdings(target: str | None, url: str | None, namespace: str | None, name: str) -> Holdings:
+    from callboard.broker.redis.operations.retyping import holdings_of
+
+    async with operator(target, url, namespace) as transport:
+        return await holdings_of(transport, name)
+
+
+def _ask(name: str) -> None:
+    if not sys.stdin.isatty():
+        bad_use(f"this removes {name}: add --yes")
+    typer.confirm(f"Remove {name}?", abort=True)
+
+
+async def _remove(
+    target: str | None, url: str | None, namespace: str | None, name: str, waiting: Waiting
+) -> None:
+    from callboard.broker.redis.operations.retyping import TypeChangeError, remove_type
+
+    async with operator(target, url, namespace) as transport:
+        try:
+            await remove_type(transport, name, waiting)
+        except TypeChangeError as error:
+            raise CommandFailed(str(error)) from error
+
+
 types = typer.Typer(
     help="Agent types: list, rename and remove them.",
     no_args_is_help=True,
@@ -77,3 +212,5 @@ types = typer.Typer(
 )
 
 command(types, "list", list_them)
+command(types, "rename", rename)
+command(types, "remove", remove)

@@ -20,14 +20,14 @@ end
 -- What waits for an answer is given to a worker, which finds it cancelled.
 local function wake_for(message)
   if call('EXISTS', P .. 'inputs') == 0 then return end
-  local types, kind, old, new = call('HKEYS', P .. 'types'), being_changed()
+  local types, kind, old, new = call('HKEYS', P .. 'types'), changing.now()
   if kind == 'rename' then types[#types + 1], types[#types + 2] = old, new end
   for _, agent_type in ipairs(types) do
     for _, field in ipairs(call('HKEYS', P .. 'once:' .. agent_type .. ':' .. message)) do
       local id = string.sub(field, 1, 1) == '?' and call('HGET', P .. 'once:' .. agent_type .. ':' .. message, field)
       local key = id and call('HGET', P .. 'input:' .. id, 'key') or ''
       -- guard: a message that waits for an answer can be cancelled
-      if call('HGET', P .. 'suspended:' .. now_called(agent_type), key) == message then go_on(agent_type, key) end
+      if call('HGET', P .. 'suspended:' .. changing.now_called(agent_type), key) == message then go_on(agent_type, key) end
     end
   end
 end
@@ -78,8 +78,8 @@ end
 local function reset()
   local agent_type, key = ARGV.type, ARGV.key
   local name = agent_type .. ' ' .. key
-  -- guard: nothing is parked behind an agent whose type is being renamed
-  local refused = refusal(agent_type)
+  -- Nothing is parked behind an agent whose type is being renamed.
+  local refused = changing.refusal(agent_type)
   if refused then return refused end
   if call('HEXISTS', P .. 'types', agent_type) == 0 or call('HEXISTS', P .. 'urgent', name) == 1 then return 0 end
   local suffix = 'urgent:' .. agent_type

@@ -88,8 +88,8 @@ local function declare()
   if not fixed then call('HSET', P .. 'config', 'shards', shards, 'layout', LAYOUT, 'runs listed', '1') end
   for _ = 1, tonumber(read()) do
     local agent_type, settings = read(), read()
-    -- guard: a type that is being renamed is not declared
-    local refused = refusal(agent_type)
+    -- A type that is being renamed is not declared.
+    local refused = changing.refusal(agent_type)
     if refused then return refused end
     -- What is declared already is left as it is: whoever only publishes has no right to change it.
     if call('HGET', P .. 'types', agent_type) ~= settings then call('HSET', P .. 'types', agent_type, settings) end
@@ -98,7 +98,7 @@ local function declare()
   local is_more = false
   for _ = 1, tonumber(read()) do
     local agent_type, kind, name, start = read(), read(), read(), read()
-    local refused = refusal(agent_type)
+    local refused = changing.refusal(agent_type)
     if refused then return refused end
     if kind == 'prefix' then
       is_more = subscribe_prefix(agent_type, name, start) or is_more

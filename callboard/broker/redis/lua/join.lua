@@ -22,7 +22,7 @@ end
 local function join()
   for agent_type in string.gmatch(ARGV.types, '%S+') do
     -- guard: no worker joins with a type that is being renamed
-    local refused = refusal(agent_type)
+    local refused = changing.refusal(agent_type)
     if refused then return refused end
   end
   local number = next_token()

@@ -56,6 +56,8 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "pexpire": (KEY, "10000"),
     "ping": (),
     "pttl": (KEY,),
+    "rename": (KEY, KEY),
+    "renamenx": (KEY, KEY),
     "rpush": (KEY, "v"),
     "sadd": (KEY, "v"),
     "scard": (KEY,),
@@ -99,8 +101,8 @@ SAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "zscore": (KEY, "m"),
 }
 
-# Only repair and looking need these.
-BEYOND_RUNNING: Final = frozenset({"linsert", "lpos", "xinfo|consumers"})
+# Only repair, looking, and renaming agent types need these.
+BEYOND_RUNNING: Final = frozenset({"linsert", "lpos", "rename", "renamenx", "xinfo|consumers"})
 
 RUNTIME: Final = tuple(name for name in SAMPLES if name not in BEYOND_RUNNING)
 """The commands that a worker runs."""

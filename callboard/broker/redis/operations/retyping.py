@@ -1,6 +1,6 @@
-"""Renaming an agent type, and removing one: many short calls, which may be interrupted anywhere and are gone through again.
+"""Renaming an agent type, and removing one: many short calls, interrupted anywhere, and gone through again.
 
-While it lasts no process may declare the type or join with it (`lua/shared/changing.lua`), so that what it has in hand rests.
+While it lasts no process may declare the type or join with it (`lua/shared/changing.lua`): what it has in hand rests.
 What is published meanwhile is kept for it, under the old name at first and under the new one in the end.
 """
 
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.ids import AgentType
 from callboard.broker.redis.client.connection import scan
 from callboard.broker.redis.client.endpoint import Argument
 from callboard.broker.redis.client.transport import RedisTransport, literally
-from callboard.broker.redis.keys import inbox
+from callboard.broker.redis.keys import dead, inbox
 from callboard.foundation.texts import shell_line
 
+from .agent_types import type_records
 from .entries import fields_of
 from .inspect import pages
 
@@ -43,15 +44,17 @@ class Renamed:
 
     Attributes:
         resumed: whether it went on with one that was interrupted.
+        again: whether the type had been renamed so before.
         forwarded: messages that others had sent to the old name since an earlier rename, and that went on to the new one.
     """
 
     resumed: bool = False
+    again: bool = False
     forwarded: int = 0
 
 
 async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
-    """Gives an agent type another name, with its subscriptions, what waits for it, states, logs, timers and dead letters.
+    """Gives an agent type another name, with all that is kept for it.
 
     What comes of an interrupted one is safe, and waits: call it again with the same names. Of a type that was renamed
     before, it sends on what others have sent to the old name since.
@@ -65,7 +68,7 @@ async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
     if old == new:
         raise TypeChangeError(old, "renamed", "that is its name already")
     if await change.is_done():
-        return Renamed(forwarded=await change.forward())
+        return Renamed(again=True, forwarded=await change.forward())
     resumed = await change.start()
     if resumed != "after":
         await change.rename_what_rests()
@@ -73,15 +76,64 @@ async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
     return Renamed(resumed=bool(resumed))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What is kept for an agent type that is to be removed.
+
+    Attributes:
+        is_known: whether there is anything of it.
+        subscriptions: topics and prefixes that it subscribes to.
+        waiting: messages that wait for it, those of handlers that wait for an answer included; None: unknown.
+        states: agents with a stored state.
+        dead: dead letters.
+    """
+
+    is_known: bool
+    subscriptions: int
+    waiting: int | None
+    states: int
+    dead: int
+
+    def __str__(self) -> str:
+        waiting = "an unknown number of" if self.waiting is None else self.waiting
+        return (
+            f"{self.subscriptions} subscriptions, {waiting} messages wait, {self.states} agents have a state, "
+            f"{self.dead} dead letters"
+        )
+
+
+async def holdings_of(transport: RedisTransport, agent_type: str) -> Holdings:
+    """What is kept for an agent type."""
+    found = next((one for one in await type_records(transport, None) if one.type == agent_type), None)
+    states = len(await transport.stored_keys(agent_type))
+    letters = await transport.admin.command("XLEN", transport.keys.of(dead(agent_type)))
+    if found is None:  # its removal was interrupted, or it was never declared
+        streams = await transport.admin.command("SCARD", transport.keys.of(f"streams:{agent_type}"))
+        going = await transport.admin.command("HGET", transport.keys.of("config"), "changing") or b""
+        is_known = bool(streams) or going.split()[:2] == [b"remove", agent_type.encode()]
+        return Holdings(is_known=is_known, subscriptions=streams, waiting=0, states=states, dead=letters)
+    waiting = None if found.waiting is None else found.waiting + found.suspended
+    return Holdings(
+        is_known=True, subscriptions=len(found.subscriptions), waiting=waiting, states=states, dead=letters
+    )
+
+
+def waiting_of(text: str) -> Waiting | None:
+    """What is to become of the messages that wait, as a person says it; None: that is none of the words."""
+    known: dict[str, Waiting] = {word: word for word in get_args(Waiting)}
+    return known.get(text)
+
+
 async def remove_type(transport: RedisTransport, agent_type: str, waiting: Waiting = "discard") -> bool:
     """Removes an agent type: its subscriptions, states, logs, timers, and what waits for it.
 
-    A caller who waits for a reply of it gets a DeadLetterError. An interrupted one goes on when it is called again.
+    Delayed messages to it go in any case. A caller who waits for a reply of it gets a DeadLetterError. An interrupted one
+    goes on when it is called again.
 
     Args:
         transport: where.
         agent_type: its name.
-        waiting: "dead": what waits becomes dead letters, which stay; "discard": it goes, with the dead letters that are there.
+        waiting: "dead": what waits becomes dead letters, which stay; else it goes, with the dead letters that are there.
 
     Returns:
         Whether it went on with one that was interrupted.
@@ -149,9 +201,7 @@ class _Change:
                 f"the worker {what} has it: stop that first, or, if it is dead, have it ended by {mend}"
             )
         if status == b"USED":
-            raise self._refused(
-                f"the name {self._new!r} was used, there is {what}: choose another, or remove that type first"
-            )
+            raise self._used(what)
         if status == b"CHORE":
             raise self._refused(
                 f"something is still being done ({what}): let any worker of the namespace run for a moment"
@@ -161,9 +211,11 @@ class _Change:
     async def _check_free(self) -> None:
         for kind in ("state", "log"):
             async for names in self._keys(kind, self._new):
-                raise self._refused(
-                    f"the name {self._new!r} was used, there is {names[0].decode(errors='replace')}: choose another, or remove that type first"
-                )
+                raise self._used(names[0].decode(errors="replace"))
+
+    def _used(self, by: str) -> TypeChangeError:
+        advice = "choose another, or remove that type first"
+        return self._refused(f"the name {self._new!r} was used, there is {by}: {advice}")
 
     # Renaming
 

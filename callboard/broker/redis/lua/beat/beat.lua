@@ -44,6 +44,12 @@ local function are_forgotten(types)
   return false
 end
 
+-- What a worker says of itself with a beat.
+local function note_pulse(worker, held, running, heard, runs, blocked)
+  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'heard', heard, 'runs', runs)
+  if blocked ~= '' then call('HSET', P .. 'worker:' .. worker, 'blocked', text(now()) .. ' ' .. blocked) end
+end
+
 local function beat()
   local worker, lease, retain, max_unclaimed = ARGV.worker, tonumber(ARGV.lease), tonumber(ARGV.retain), tonumber(ARGV.max_unclaimed)
   -- guard: a beat does not bring back a reaped worker

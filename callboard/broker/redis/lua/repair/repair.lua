@@ -41,8 +41,8 @@ end
 
 local function repair()
   local mends, result = ARGV.mode == 'mend', {}
-  -- guard: what is half renamed is not mended
-  local refused = refusal()
+  -- What is half renamed is not mended.
+  local refused = changing.refusal()
   if refused then return refused end
   for i = SUSPICIONS_AT, #ARGV, SUSPICION_WIDTH do
     local kind, a, b = ARGV[i], ARGV[i + SUSPICION_FIRST], ARGV[i + SUSPICION_SECOND]

@@ -7,7 +7,7 @@ local function renamed_ref(old, new, ref)
   return ref
 end
 
-local function move_tries(old, new, refs)
+function retyping.move_tries(old, new, refs)
   local lines = bulk_get(P .. 'tries:' .. old, refs)
   for i = 1, #refs do
     if lines[i] then
@@ -18,15 +18,15 @@ local function move_tries(old, new, refs)
 end
 
 -- What is parked behind agents. Returns how many of them are done.
-local function move_parked(old, new, at)
+function retyping.move_parked(old, new, at)
   local left = PORTION
   for i = at, #ARGV do
     local from, to = P .. 'wait:' .. old .. ':' .. ARGV[i], P .. 'wait:' .. new .. ':' .. ARGV[i]
     local refs = call('LRANGE', from, 0, left - 1)
-    move_tries(old, new, refs)
+    retyping.move_tries(old, new, refs)
     local moved = {}
     for j = 1, #refs do moved[j] = renamed_ref(old, new, refs[j]) end
-    -- guard: what is parked keeps its order
+    -- What is parked keeps its order.
     bulk('RPUSH', to, moved)
     call('LTRIM', from, #refs, -1)
     left = left - #refs - 1
@@ -35,12 +35,12 @@ local function move_parked(old, new, at)
   return #ARGV - at + 1
 end
 
-local function move_early(old, new)
+function retyping.move_early(old, new)
   local page = call('ZRANGE', P .. 'early:' .. old, 0, PORTION - 1)
   for i = 1, #page do
     local order, ref = string.match(page[i], '^([^|]*)|(.*)$')
     if order then
-      move_tries(old, new, { ref })
+      retyping.move_tries(old, new, { ref })
       call('ZADD', P .. 'early:' .. new, '0', order .. '|' .. renamed_ref(old, new, ref))
     end
     call('ZREM', P .. 'early:' .. old, page[i])
@@ -48,7 +48,7 @@ local function move_early(old, new)
   return #page == PORTION and 1 or 0
 end
 
-local function move_resets(old, new, at)
+function retyping.move_resets(old, new, at)
   for i = at, #ARGV do
     local ref = call('HGET', P .. 'urgent', old .. ' ' .. ARGV[i])
     if ref then
@@ -63,19 +63,19 @@ local function move_questions(record, new)
   for _, field in ipairs(call('HKEYS', record)) do
     if string.sub(field, 1, 1) == '?' then
       local input = P .. 'input:' .. call('HGET', record, field)
-      -- guard: a question goes with its type
+      -- A question goes with its type.
       if call('EXISTS', input) == 1 then call('HSET', input, 'type', new) end
     end
   end
 end
 
 -- States, logs and records of messages, whose names stand among the arguments.
-local function move_keys(old, new, at)
+function retyping.move_keys(old, new, at)
   for i = at, #ARGV do
     local kind = string.match(ARGV[i], '^%a+')
     local to = kind .. ':' .. new .. string.sub(ARGV[i], #kind + #old + 2)
     if call('EXISTS', P .. ARGV[i]) == 1 then
-      -- guard: nothing of another agent is written over
+      -- Nothing of another agent is written over.
       if call('RENAMENX', P .. ARGV[i], P .. to) == 0 then
         return redis.error_reply(to .. ' is there already: delete it, or ' .. ARGV[i] .. ', and run it again')
       end
@@ -85,7 +85,7 @@ local function move_keys(old, new, at)
 end
 
 -- Timers: of agents that back off or wait for an answer, and messages for the inbox.
-local function change_timers(old, new, at)
+function retyping.change_timers(old, new, at)
   for i = at, #ARGV do
     local member = ARGV[i]
     local due, key = call('ZSCORE', P .. 'timers', member), nil
@@ -107,7 +107,7 @@ local function change_timers(old, new, at)
 end
 
 -- Large bodies: places that need them.
-local function move_places(old, new, at)
+function retyping.move_places(old, new, at)
   for i = at, #ARGV do
     for _, place in ipairs(call('HKEYS', P .. ARGV[i])) do
       local kind, rest = string.match(place, '^(%a+):' .. string.gsub(old, '%W', '%%%0') .. '([ :].*)$')

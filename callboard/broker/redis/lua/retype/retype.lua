@@ -2,12 +2,15 @@
 -- order. An interrupted change goes on where it was: every call does what is left of its part.
 --
 -- ARGV: action, type, new name or '-', how, then what the action is about
---   start      how: 'rename' or 'remove'. Returns {'OK' or 'RESUMED', 'before' or 'after'} or {what is in the way, its name}
+--   start                 how: 'rename' or 'remove'
 --   prefixes, early, flip, end
---   stream     a stream; how: of a type that goes, 'dead' or 'discard'. Returns 1 as long as something of it is left
---   parked, resets        keys of agents; `parked` returns how many of them are done
---   tries, keys, timers, places, unlink  refs, suffixes, members of `timers`, blobs, suffixes
---   stragglers what was sent to the old name since. Returns how many messages went on
+--   stream                a stream; how: of a type that goes, 'dead' or 'discard'
+--   parked, resets        keys of agents
+--   tries, keys, places   references, suffixes, blobs
+--   timers, stragglers    members of `timers`
+-- Returns of `start` {'OK' or 'RESUMED', 'before' or 'after'}, or {what is in the way, its name}; of `stream` and `early` 1 as
+--   long as something of it is left; of `parked` how many agents are done; of `stragglers`, which sends on what came for the old
+--   name since, how many messages these were; else 0.
 
 local FIXED = { 'bell', 'fresh', 'cursor', 'streams' } -- of which the new type has its own
 local RENAMED = { 'busy', 'parked', 'ready', 'suspects', 'shelved', 'suspended', 'newer', 'stats', 'rate', 'dead', 'urgent' }
@@ -31,9 +34,9 @@ end
 
 -- Everything that is one key gets its new name, and messages to the new name are taken.
 local function flip(old, new)
-  local at = position_of(old, 'inbox:' .. old)
+  local at = retyping.position_of(old, 'inbox:' .. old)
   if call('EXISTS', P .. 'inbox:' .. old) == 1 then call('RENAME', P .. 'inbox:' .. old, P .. 'inbox:' .. new) end
-  take_place(old, new, 'inbox:' .. new, at)
+  retyping.take_place(old, new, 'inbox:' .. new, at)
   for i = 1, #RENAMED do
     local from = P .. RENAMED[i] .. ':' .. old
     if call('EXISTS', from) == 1 then call('RENAME', from, P .. RENAMED[i] .. ':' .. new) end
@@ -76,33 +79,33 @@ local function forward(old, new)
 end
 
 local ACTIONS = {
-  prefixes = function(old, new) swap_prefixes(old, new) end,
-  early = function(old, new) return move_early(old, new) end,
+  prefixes = function(old, new) retyping.swap_prefixes(old, new) end,
+  early = function(old, new) return retyping.move_early(old, new) end,
   flip = function(old, new) flip(old, new) end,
   ['end'] = function(old, new) finish(old, new, ARGV.how) end,
   stream = function(old, new)
-    if new then return move_stream(old, new, ARGV.names) end
-    return drop_stream(old, ARGV.names, ARGV.how)
+    if new then return retyping.move_stream(old, new, ARGV.names) end
+    return retyping.drop_stream(old, ARGV.names, ARGV.how)
   end,
-  parked = function(old, new) return move_parked(old, new, NAMES_AT) end,
-  resets = function(old, new) move_resets(old, new, NAMES_AT) end,
-  tries = function(old, new) move_tries(old, new, { unpack(ARGV, NAMES_AT) }) end,
-  keys = function(old, new) return move_keys(old, new, NAMES_AT) end,
-  timers = function(old, new) change_timers(old, new, NAMES_AT) end,
-  places = function(old, new) move_places(old, new, NAMES_AT) end,
+  parked = function(old, new) return retyping.move_parked(old, new, NAMES_AT) end,
+  resets = function(old, new) retyping.move_resets(old, new, NAMES_AT) end,
+  tries = function(old, new) retyping.move_tries(old, new, { unpack(ARGV, NAMES_AT) }) end,
+  keys = function(old, new) return retyping.move_keys(old, new, NAMES_AT) end,
+  timers = function(old, new) retyping.change_timers(old, new, NAMES_AT) end,
+  places = function(old, new) retyping.move_places(old, new, NAMES_AT) end,
 }
 
 local function retype()
   local old, new = ARGV.type, ARGV.new
-  if ARGV.action == 'start' then return start(ARGV.how, old, new) end
+  if ARGV.action == 'start' then return retyping.start(ARGV.how, old, new) end
   if ARGV.action == 'stragglers' then
     if call('HEXISTS', P .. 'types', new) == 0 or call('HEXISTS', P .. 'types', old) == 1 then return 0 end
-    change_timers(old, new, NAMES_AT)
+    retyping.change_timers(old, new, NAMES_AT)
     local sent = forward(old, new)
     save_clock()
     return sent
   end
-  local kind, its_type, its_new = being_changed()
+  local kind, its_type, its_new = changing.now()
   if not kind or its_type ~= old or its_new ~= new then return redis.error_reply('CHANGING another command has ended this change') end
   local result = ACTIONS[ARGV.action](old, new ~= '-' and new or nil)
   save_clock()

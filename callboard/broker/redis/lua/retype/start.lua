@@ -1,5 +1,7 @@
 -- The beginning of a change, and what it may not meet.
 
+local retyping = {} -- what more than one file of the operation uses
+
 local OF_HAND = { 'busy', 'parked', 'ready', 'suspects', 'shelved', 'suspended', 'newer', 'early', 'tries' }
 local OF_USE = { 'stats', 'dead', 'urgent' }
 
@@ -30,16 +32,16 @@ local function chore_of(agent_type)
 end
 
 -- Returns {status, what is in the way or how far it is}: an interrupted change goes on.
-local function start(kind, old, new)
-  local going, its_type, its_new, phase = being_changed()
+function retyping.start(kind, old, new)
+  local going, its_type, its_new, phase = changing.now()
   if going then
     if going == kind and its_type == old and its_new == new then return { 'RESUMED', phase } end
-    return refusal()
+    return changing.refusal()
   end
-  -- guard: a type that a worker has is not changed
+  -- A type that a worker has is not changed.
   local worker = worker_with(old) or kind == 'rename' and worker_with(new)
   if worker then return { 'WORKER', worker } end
-  -- guard: a name that was used is not given to another type
+  -- A name that was used is not given to another type.
   local used = kind == 'rename' and used_key(new)
   if used then return { 'USED', used } end
   local chore = chore_of(old) or chore_of(new)
@@ -47,7 +49,7 @@ local function start(kind, old, new)
   if kind == 'rename' and call('HEXISTS', P .. 'types', old) == 0 then return { 'UNKNOWN', '' } end
   call('HSET', P .. 'config', 'changing', kind .. ' ' .. old .. ' ' .. new .. ' before')
   -- What a publisher declared of the new name: nothing is sent to its inbox until the old one's is there.
-  -- guard: a type that goes gets no direct messages
+  -- A type that goes gets no direct messages.
   call('HDEL', P .. 'types', kind == 'rename' and new or old)
   event('type changes', old, kind, new)
   return { 'OK', 'before' }

@@ -21,13 +21,13 @@ local function swap_in(key, field, old, new)
 end
 
 -- Prefixes come before topics: a topic that appears from now on gets the new type.
-local function swap_prefixes(old, new)
+function retyping.swap_prefixes(old, new)
   for _, prefix in ipairs(call('HKEYS', P .. 'prefixes')) do swap_in(P .. 'prefixes', prefix, old, new) end
 end
 
 -- The new type reads on where the old one was, and what is published from now on is announced to it.
-local function take_place(old, new, suffix, at)
-  -- guard: a renamed type goes on where it was
+function retyping.take_place(old, new, suffix, at)
+  -- A renamed type goes on where it was.
   if not create_group(suffix, new, at) then call('XGROUP', 'SETID', P .. suffix, new, at) end
   call('HSET', P .. 'cursor:' .. new, suffix, at)
   local topic = string.match(suffix, '^topic:(.*)$')
@@ -40,7 +40,7 @@ local function take_place(old, new, suffix, at)
   end
 end
 
-local function position_of(agent_type, suffix)
+function retyping.position_of(agent_type, suffix)
   local group = group_of(agent_type, suffix)
   return group and group['last-delivered-id'] or call('HGET', P .. 'cursor:' .. agent_type, suffix) or '0'
 end
@@ -61,8 +61,8 @@ local function end_place(old, suffix)
 end
 
 -- Returns 1 as long as something of the stream is left to do.
-local function move_stream(old, new, suffix)
-  if string.sub(suffix, 1, 6) == 'topic:' then take_place(old, new, suffix, position_of(old, suffix)) end
+function retyping.move_stream(old, new, suffix)
+  if string.sub(suffix, 1, 6) == 'topic:' then retyping.take_place(old, new, suffix, retyping.position_of(old, suffix)) end
   local ids = pending_of(old, suffix, PORTION)
   -- guard: what a renamed type has in hand is not trimmed
   claim_for_none(new, suffix, ids)
@@ -88,9 +88,9 @@ local function drop(old, suffix, id, flat, how)
 end
 
 -- A portion of what a type was given, or of what it has not read, goes. Returns 1 as long as something is left.
-local function drop_stream(old, suffix, how)
+function retyping.drop_stream(old, suffix, how)
   local topic = string.match(suffix, '^topic:(.*)$')
-  -- guard: a type that goes gets nothing new
+  -- A type that goes gets nothing new.
   if topic then swap_in(P .. 'topics', topic, old, nil) end
   local ids = pending_of(old, suffix, DROPPED)
   for i = 1, #ids do
@@ -99,7 +99,7 @@ local function drop_stream(old, suffix, how)
     call('XACK', P .. suffix, old, ids[i])
   end
   if #ids > 0 then return 1 end
-  local at = position_of(old, suffix)
+  local at = retyping.position_of(old, suffix)
   local is_to_read = group_of(old, suffix) and (how == 'dead' or not topic)
   local page = is_to_read and call('XRANGE', P .. suffix, '(' .. at, '+', 'COUNT', DROPPED) or {}
   for i = 1, #page do drop(old, suffix, page[i][1], page[i][2], how) end

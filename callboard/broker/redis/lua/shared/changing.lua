@@ -3,13 +3,16 @@
 --
 -- config  hash  `changing`: `<rename or remove> <type> <new name, or -> <before or after>`; after: most keys have the new name
 
-local function being_changed()
+local changing = {}
+
+-- Kind, type, new name and `before` or `after`; nil when there is none.
+function changing.now()
   return string.match(call('HGET', P .. 'config', 'changing') or '', '^(%S+) (%S+) (%S+) (%S+)$')
 end
 
 -- The error for whoever has to wait for the end of a change; nil: there is none, or it is of other types.
-local function refusal(agent_type)
-  if this.changing == nil then this.changing = { being_changed() } end
+function changing.refusal(agent_type)
+  if this.changing == nil then this.changing = { changing.now() } end
   local kind, old, new = unpack(this.changing)
   if not kind or agent_type and agent_type ~= old and agent_type ~= new then return nil end
   local line = kind == 'rename' and 'callboard types rename ' .. old .. ' ' .. new or 'callboard types remove ' .. old .. ' --yes'
@@ -19,11 +22,10 @@ local function refusal(agent_type)
 end
 
 -- The name under which the books of a type are now, for what still says the other one: timers and questions.
-local function now_called(agent_type)
-  local kind, old, new, phase = being_changed()
+function changing.now_called(agent_type)
+  local kind, old, new, phase = changing.now()
   if kind ~= 'rename' then return agent_type end
   if phase == 'after' and agent_type == old then return new end
-  -- guard: who waits for an answer is woken by it while its type is renamed
   if phase == 'before' and agent_type == new then return old end
   return agent_type
 end

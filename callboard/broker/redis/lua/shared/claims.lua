@@ -58,8 +58,8 @@ end
 
 -- Takes the blob away unless some place still needs it.
 local function settle_claim(name)
-  -- guard: a large body stays while its place gets another name
-  if being_changed() then return call('ZADD', P .. 'blobs', text(now() + LOOK_AGAIN), name) end
+  -- A large body stays while its place gets another name.
+  if changing.now() then return call('ZADD', P .. 'blobs', text(now() + LOOK_AGAIN), name) end
   local left = 0
   for _, place in ipairs(call('HKEYS', P .. name)) do
     if place ~= 'body' then

@@ -1,6 +1,6 @@
 -- How a function of the library is registered, and how each of its calls begins.
 
-local function begin(keys, arguments, is_strict)
+local function begin_call_of(keys, arguments, is_strict)
   call, P, ARGV = is_strict and redis.call or begin_soft(), keys[1], arguments
   -- With room for what comes later: to make a table larger takes as long as to make one.
   this = { subscribers = {}, touched = {}, unclaimed = {}, max_unclaimed = false, is_bare = false }
@@ -19,7 +19,7 @@ local function register(name, body, refused_when_full)
   redis.register_function({
     function_name = LIBRARY .. '_' .. name,
     callback = function(keys, arguments)
-      begin(keys, arguments, not GO_ON[name])
+      begin_call_of(keys, arguments, not GO_ON[name])
       -- guard: a namespace of another layout is left alone
       local other = not JOINED[name] and other_layout()
       if other then return redis.error_reply('LAYOUT ' .. other .. ' ' .. LAYOUT) end

@@ -20,7 +20,7 @@ local FOR_LONG, A_DAY = '315360000000', '86400000' -- ms
 -- The agent goes on with what is parked behind it, if it waits for an answer. Returns whether it does. It may only be said to
 -- wait: a process of a version that knows no questions may have woken it, and ended its message.
 local function go_on(named, key)
-  local agent_type = now_called(named)
+  local agent_type = changing.now_called(named)
   if call('HDEL', P .. 'suspended:' .. agent_type, key) == 0 then return false end
   -- guard: who is only said to wait is not taken for one that goes on
   if call('HGET', P .. 'busy:' .. agent_type, key) ~= '' then return false end

@@ -10,7 +10,7 @@ local function fire_message(name)
   local suffix, values = by_name(flat).stream, entry_values(flat)
   if not suffix or not values then return end
   local recipient = string.match(suffix, '^inbox:(.*)$')
-  if recipient then suffix = 'inbox:' .. now_called(recipient) end
+  if recipient then suffix = 'inbox:' .. changing.now_called(recipient) end
   local sender = string.match(values[FROM], '^([^/]+)/') or string.match(suffix, ':(.*)$')
   -- guard: a timer fires once
   send_or_bury(sender, suffix, 0, values[ID], values[TYPE], values[KEY], values[FROM], values[HEAD], values[BODY])
@@ -26,7 +26,7 @@ end
 
 -- The agent may run again already, if it was mended while it backed off: it is not made ready twice.
 local function fire_agent(agent_type, key)
-  agent_type = now_called(agent_type)
+  agent_type = changing.now_called(agent_type)
   -- guard: who waits for an answer is woken when its time is over
   if not go_on(agent_type, key) and call('HGET', P .. 'busy:' .. agent_type, key) == '' then make_ready(agent_type, key) end
 end

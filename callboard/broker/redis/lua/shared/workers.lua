@@ -24,12 +24,6 @@ end
 
 local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
 
--- What a worker says of itself with a beat.
-local function note_pulse(worker, held, running, heard, runs, blocked)
-  call('HSET', P .. 'worker:' .. worker, 'held', held, 'running', running, 'heard', heard, 'runs', runs)
-  if blocked ~= '' then call('HSET', P .. 'worker:' .. worker, 'blocked', text(now()) .. ' ' .. blocked) end
-end
-
 -- A worker gives a sign of life. Returns the time before which a lease must have ended for its worker to be reaped.
 --
 -- Without any sign for half a lease it was the server that stood still, or the machine, or the network; for a living worker
