@@ -423,7 +423,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "CONFIG GET": ("requirepass",),
     "SLOWLOG GET": ("1",),
     "SWAPDB": ("0", "1"),
-    "RENAME": ("{key}", "{key}2"),
+    "RENAME": ("{key}", "another:key"),
     "SUBSCRIBE": ("x",),
     "PUBLISH": ("x", "y"),
     "GET": ("another:key",),
