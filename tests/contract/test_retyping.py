@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
+from callboard import AgentId
 from callboard.broker.envelope import Claim
-from callboard.broker.errors import BrokerError, CommandError
+from callboard.broker.errors import BrokerError, CommandError, DeadLetterError
+from callboard.broker.outcome import Retry
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.operations.repair import find
 from callboard.broker.redis.operations.retyping import TypeChangeError, remove_type, rename_type
-from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, posting, topic
+from callboard.errors import UndeliverableException
+from tests.helpers.asking import AskingFixture
+from tests.helpers.commits import as_done
+from tests.helpers.eventually import eventually
+from tests.helpers.runtimes import Note, Runtimes, listener
+from tests.helpers.server_driver import DrivenWorker, ServerDriver, bodies, plain, posting, topic
 
 
 async def at_rest(driver: ServerDriver) -> None:
@@ -263,3 +272,87 @@ async def test_large_bodies_go_with_the_type(driver: ServerDriver) -> None:
     await driver.command("ZADD", "blobs", 1, claim.name)
     await worker.beat()
     assert await driver.command("EXISTS", claim.name) == 0
+
+
+async def test_an_answer_wakes_who_waits_for_it_whenever_it_comes(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = await AskingFixture.begin(driver)
+    asking.worker.lane.close()
+    await driver.run("leave", "0", "1", asking.worker.name)
+    for calls in itertools.count():
+        asking.worker = await driver.worker("asker")
+        body = str(calls)
+        await driver.note("topic:work", "a", body)
+        (first,) = await asking.worker.take()
+        await asking.ask(first)
+        await asking.suspend(first, f"{body}-q")
+        await driver.run("leave", "0", "1", asking.worker.name)
+        is_cut = False
+        with monkeypatch.context() as patched:
+            cut_after(patched, driver, calls)
+            try:
+                await rename_type(driver.transport, "asker", "other")
+            except CutError:
+                is_cut = True
+        assert await asking.answer(f"{body}-q") is None
+        await rename_type(driver.transport, "asker", "other")
+        worker = await driver.worker("other")
+        (again,) = await worker.take()
+        assert again.envelope.body == body.encode()
+        record = f"once:other:{again.envelope.id}"
+        assert await driver.mapping(record) == {"?q": f"{body}-q"}
+        assert (await driver.mapping(f"input:{body}-q"))["type"] == "other"
+        assert await driver.command("PTTL", f"input:{body}-q") > 86_400_000 * 365, (
+            "its answer is still needed"
+        )
+        await worker.finish_all()
+        await driver.run("leave", "0", "1", worker.name)
+        await driver.check_empty("other")
+        await rename_type(driver.transport, "other", "asker")
+        if not is_cut:
+            break
+    assert calls > 8
+
+
+async def test_who_backs_off_and_what_is_paused_stays_so(driver: ServerDriver) -> None:
+    await driver.declare(topic("old", "mails"))
+    worker = await driver.worker("old")
+    await driver.note("topic:mails", "ada", "1")
+    await driver.note("topic:mails", "bob", "2")
+    first, second = await worker.take()
+    await worker.turn(as_done(first, Retry(60.0, "no"), True, 60.0), *plain([second], worker.held))
+    await driver.run("leave", "0", "1", worker.name)
+    await driver.run("control", "pause", "type", "old", "ada", "")
+    await driver.run("control", "pause", "key", "old/eve", "ada", "")
+    await rename_type(driver.transport, "old", "new")
+    assert set(await driver.mapping("paused")) == {"type new", "key new/eve"}
+    assert await driver.command("ZRANGE", "timers", 0, -1) == [b"k|new|ada"]
+    assert await find(driver.transport) == ()
+    await driver.command("ZADD", "timers", 1, "k|new|ada")
+    assert await all_of(driver, "new") == {}
+    await driver.run("control", "resume", "type", "new", "ada")
+    worker = driver.workers[-1]
+    (taken,) = await worker.take()
+    assert (taken.envelope.body, taken.attempt) == (b"1", 2)
+    await worker.finish_all()
+
+
+@pytest.mark.parametrize("waiting", ["discard", "dead"])
+async def test_who_asked_a_type_that_is_removed_hears_of_it(runtimes: Runtimes, waiting: Any) -> None:
+    gone = await runtimes.started()
+    await listener(gone, "old", "mails")
+    await gone.stop()
+    runtime = await runtimes.started()
+    admin, of = runtime.transport.admin, runtime.transport.keys.of
+    asked = asyncio.create_task(runtime.send_message(Note(), AgentId("old", "ada")))
+
+    async def waits() -> bool:
+        return bool(await admin.command("XLEN", of("inbox:old")))
+
+    await eventually(waits)
+    await remove_type(runtime.transport, "old", waiting)
+    with pytest.raises(DeadLetterError, match="removed"):
+        await asked
+    with pytest.raises(UndeliverableException):
+        await runtime.send_message(Note(), AgentId("old", "ada"))

@@ -1,6 +1,6 @@
 -- The groups of a type in its streams, and who subscribes: another type takes its place, or nobody.
 
-local PORTION, DROPPED = 200, 100 -- entries in one call, of a type that stays and of one that goes
+local PORTION, DROPPED = 100, 100 -- entries in one call, of a type that stays and of one that goes
 
 -- A line of types with one of them replaced, or taken out.
 local function swapped(line, old, new)
