@@ -314,15 +314,16 @@ class Questions:
                 inquiry,
                 self._note(inquiry.id, question),
             )
+            input_id = asked.other_id or inquiry.id
             if asked.status is InputStatus.OPEN and (note := noting.get()) is not None:
-                await note.waits(inquiry.id, question)
+                await note.waits(input_id, question)
         finally:
             self._being_asked -= 1
             self.look()
         if asked.status is InputStatus.OPEN:
-            await self._end_attempt(inquiry.id, asked)
-        await self._note_end(inquiry.id)
-        return _answer(question, inquiry.id, asked)
+            await self._end_attempt(input_id, asked)
+        await self._note_end(input_id)
+        return _answer(question, input_id, asked)
 
     def _note(self, input_id: str, question: Question) -> RunWrite | None:
         note = noting.get()

@@ -7,8 +7,9 @@ import itertools
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from callboard import AgentId
+from callboard import AgentId, App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
 from callboard.broker.envelope import Claim
 from callboard.broker.errors import BrokerError, CommandError, DeadLetterError
 from callboard.broker.outcome import Retry
@@ -356,3 +357,68 @@ async def test_who_asked_a_type_that_is_removed_hears_of_it(runtimes: Runtimes, 
         await asked
     with pytest.raises(UndeliverableException):
         await runtime.send_message(Note(), AgentId("old", "ada"))
+
+
+class Choice(BaseModel):
+    text: str = ""
+
+
+def chooser(agent_type: str, chosen: list[str], *, tells: bool = False) -> App:
+    app = App("choosing")
+
+    @app.agent(agent_type, topics=["choices"])
+    class Chooser(RoutedAgent):
+        @event
+        async def on_choice(self, message: Choice, ctx: MessageContext) -> None:
+            await ctx.once("first", self.count)
+            if tells:
+                await self.publish_message(Note(text="now"), TopicId("told", "all"), now=True)
+            answer = await ctx.ask(message.text)
+            chosen.append(f"{agent_type} {message.text} {answer}")
+
+        async def count(self) -> int:
+            chosen.append(f"{agent_type} begins")
+            return 1
+
+    return app
+
+
+async def running(runtimes: Runtimes, app: App) -> RedisAgentRuntime:
+    runtime = runtimes.of(app)
+    runtime.start()
+    await runtime.ready()
+    return runtime
+
+
+@pytest.mark.parametrize("answered", ["before", "after"])
+async def test_a_handler_that_waits_for_a_person_gets_the_answer_under_its_new_name(
+    runtimes: Runtimes, answered: str
+) -> None:
+    chosen: list[str] = []
+    old = await running(runtimes, chooser("old", chosen))
+    await old.publish_message(Choice(text="tea?"), TopicId("choices", "ada"))
+    await eventually(old.inputs.list)
+    await old.stop()
+    runtime = await runtimes.started()
+    (asked,) = await runtime.inputs.list()
+    if answered == "before":
+        await runtime.inputs.answer(asked.id, "yes")
+    await rename_type(runtime.transport, "old", "new")
+    new = await running(runtimes, chooser("new", chosen))
+    if answered == "after":
+        assert [one.id for one in await runtime.inputs.list()] == [asked.id]
+        await runtime.inputs.answer(asked.id, "yes")
+    await new.stop_when_idle()
+    assert chosen == ["old begins", "new tea? yes"]
+    assert await runtime.inputs.list() == []
+
+
+async def test_a_handler_that_would_send_again_is_in_the_way(runtimes: Runtimes) -> None:
+    old = await running(runtimes, chooser("old", [], tells=True))
+    await old.publish_message(Choice(text="tea?"), TopicId("choices", "ada"))
+    await eventually(old.inputs.list)
+    await old.stop()
+    runtime = await runtimes.started()
+    with pytest.raises(TypeChangeError, match="has sent something before its commit"):
+        await rename_type(runtime.transport, "old", "new")
+    await rename_type(runtime.transport, "old", "new", sends_again=True)

@@ -82,6 +82,13 @@ def rename(
         list[str],
         typer.Argument(metavar="[MODULE:APP] OLD NEW", help="The app, for its namespace; then both names."),
     ],
+    sends_again: Annotated[
+        bool,
+        typer.Option(
+            "--sends-again",
+            help="Also where a handler that has begun sent something before its commit: it sends it again.",
+        ),
+    ] = False,
     url: Url = None,
     namespace: Namespace = None,
     as_json: AsJson = False,
@@ -89,9 +96,13 @@ def rename(
     """Give an agent type another name, with all that is kept for it.
 
     Its subscriptions, what waits for it and in which order, its agents' states and logs, timers, questions, pauses
-    and dead letters go with it. Stop its workers first, rename, then start those of the new name. It is refused while
-    a worker has one of the names, and once the new name was used. What is published meanwhile is handled afterwards.
-    An interrupted rename goes on when it is run again; until then no process can use either name.
+    and dead letters go with it. Stop its workers first, rename, then start those of the new name. What is published
+    meanwhile is handled afterwards. An interrupted rename goes on when it is run again; until then no process can use
+    either name.
+
+    It is refused while a worker has one of the names, and once the new name was used; also where a handler that has
+    begun, such as one that waits for an answer, has asked another agent or sent with now=True: ids of what it sends
+    are made from the type's name.
 
     Run again later, it sends on what others have sent to the old name since.
 
@@ -110,7 +121,7 @@ def rename(
     async def work() -> Renamed:
         async with operator(target, url, namespace) as transport:
             try:
-                return await rename_type(transport, old, new)
+                return await rename_type(transport, old, new, sends_again=sends_again)
             except TypeChangeError as error:
                 raise CommandFailed(str(error)) from error
 

@@ -48,12 +48,14 @@ class Asked(NamedTuple):
         answer: JSON; "" without one.
         expires: when it expires, server ms; None: never.
         default: JSON of what is taken when it expires; "" for none.
+        other_id: the id under which it was asked before, when its agent type had another name; "": that of the inquiry.
     """
 
     status: InputStatus
     answer: str
     expires: int | None
     default: str
+    other_id: str = ""
 
 
 LISTED: Final = "questions listed"  # in `config`, see ask.lua
@@ -110,8 +112,9 @@ class InputStore:
         answer = await self._link.patiently(lambda: self._link.run("ask", arguments))
         if answer[0] == b"FENCED" and fence is not None:
             raise FencedError(fence.worker)
-        status, given, expires, default = (value.decode() for value in answer[1:])
-        return Asked(InputStatus(status), given, int(expires) if expires else None, default)
+        status, given, expires, default, asked_as = (value.decode() for value in answer[1:])
+        other_id = "" if asked_as == inquiry.id else asked_as
+        return Asked(InputStatus(status), given, int(expires) if expires else None, default, other_id)
 
     async def answer(self, input_id: str, answer: str, by: str) -> Refusal | None:
         """Answers a question with JSON; None: it is answered by this."""

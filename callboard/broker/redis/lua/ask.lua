@@ -5,7 +5,7 @@
 -- ARGV: worker and what it holds (see workers.lua), agent type, message id, name, id of the question, ms until it expires or '',
 --   how long it is kept when it has ended (ms), number of values, then field, value, ... of what is asked; and what write_run()
 --   reads, if something is written to a run when the question is asked by this
--- Returns {'OK', status, answer, when it expires (ms) or '', default}, or {'FENCED'}.
+-- Returns {'OK', status, answer, when it expires (ms) or '', default, id}: the id under which it was asked; or {'FENCED'}.
 
 -- Behind all that are open, in a millisecond in which several are asked as well.
 local function next_place()
@@ -21,8 +21,12 @@ local function ask()
   local agent_type, message, name, id = ARGV.type, ARGV.message, ARGV.name, ARGV.id
   local behind = QUESTION_AT + tonumber(ARGV.count)
   local record, key = P .. 'once:' .. agent_type .. ':' .. message, P .. 'input:' .. id
+  local before = call('HGET', record, '?' .. name)
+  -- The id has the agent's type in it, and that may have had another name then.
+  if before and before ~= id and call('EXISTS', P .. 'input:' .. before) == 1 then id, key = before, P .. 'input:' .. before end
   -- guard: a question is asked once
-  if call('HSETNX', record, '?' .. name, id) == 1 or call('EXISTS', key) == 0 then
+  if not before or call('EXISTS', key) == 0 then
+    call('HSET', record, '?' .. name, id)
     call('DEL', key)
     local expires = ARGV.expires ~= '' and text(now() + tonumber(ARGV.expires)) or ''
     call('HSET', key, 'status', 'open', 'type', agent_type, 'message', message, 'name', name, 'asked', now_as_text(),
@@ -36,7 +40,7 @@ local function ask()
   call('PEXPIRE', record, FOR_LONG)
   local status = status_of(id)
   local known = call('HMGET', key, 'answer', 'expires', 'default')
-  return { 'OK', status, known[1] or '', known[2] or '', known[3] or '' }
+  return { 'OK', status, known[1] or '', known[2] or '', known[3] or '', id }
 end
 
 register('ask', ask)

@@ -20,7 +20,7 @@ from callboard.foundation.texts import shell_line
 
 from .agent_types import type_records
 from .entries import fields_of
-from .inspect import pages
+from .inspect import pages, types_with_worker
 
 AT_ONCE: Final = 100  # names in one call
 
@@ -53,11 +53,18 @@ class Renamed:
     forwarded: int = 0
 
 
-async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
+async def rename_type(transport: RedisTransport, old: str, new: str, *, sends_again: bool = False) -> Renamed:
     """Gives an agent type another name, with all that is kept for it.
 
     What comes of an interrupted one is safe, and waits: call it again with the same names. Of a type that was renamed
     before, it sends on what others have sent to the old name since.
+
+    Args:
+        transport: where.
+        old: its name.
+        new: the name that it gets.
+        sends_again: also where handlers that have begun, and will begin again, have sent something before their commit. Ids
+            of what they send are made from the type's name, so they send that again.
 
     Raises:
         TypeChangeError: a worker has one of the names, the new name was used, or there is no such type.
@@ -69,7 +76,7 @@ async def rename_type(transport: RedisTransport, old: str, new: str) -> Renamed:
         raise TypeChangeError(old, "renamed", "that is its name already")
     if await change.is_done():
         return Renamed(again=True, forwarded=await change.forward())
-    resumed = await change.start()
+    resumed = await change.start(sends_again=sends_again)
     if resumed != "after":
         await change.rename_what_rests()
     await change.rename_the_rest()
@@ -182,7 +189,7 @@ class _Change:
             sent += count
         return sent
 
-    async def start(self) -> str:
+    async def start(self, *, sends_again: bool = True) -> str:
         """Begins; returns how far an interrupted one is, "" for none.
 
         Raises:
@@ -190,6 +197,8 @@ class _Change:
         """
         if self._kind == "rename" and not await self._command("HGET", "config", "changing"):
             await self._check_free()
+            if not sends_again:
+                await self._check_unsent()
         status, told = await self._call("start", how=self._kind)
         what = told.decode(errors="replace")
         of = ("--namespace", self._transport.keys.namespace)
@@ -212,6 +221,22 @@ class _Change:
         for kind in ("state", "log"):
             async for names in self._keys(kind, self._new):
                 raise self._used(names[0].decode(errors="replace"))
+
+    async def _check_unsent(self) -> None:
+        """Ids of what a handler sends are made from its type: what it sent before its commit it would send again."""
+        if self._old in await types_with_worker(self._transport):
+            return  # it is refused for this
+        async for names in self._keys("once", self._old):
+            for name in names:
+                fields = await self._transport.admin.command(
+                    "HKEYS", self._transport.keys.of("").encode() + name
+                )
+                if any(field.startswith(b">") for field in fields):
+                    raise self._refused(
+                        f"a handler that has begun with the message {name.split(b':', 2)[2].decode(errors='replace')} "
+                        "has sent something before its commit, and would send it again under the new name: let it end "
+                        "first, with a worker of the old name, or give --sends-again"
+                    )
 
     def _used(self, by: str) -> TypeChangeError:
         advice = "choose another, or remove that type first"
