@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from callboard import AgentId, App, MessageContext, RedisAgentRuntime, RoutedAgent, TopicId, event
 from callboard.broker.envelope import Claim
-from callboard.broker.errors import BrokerError, CommandError, DeadLetterError
+from callboard.broker.errors import BrokerError, CommandError, DeadLetterError, UndeliverableError
 from callboard.broker.outcome import Retry
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.operations.repair import find
@@ -142,23 +143,35 @@ async def test_it_may_be_interrupted_anywhere(driver: ServerDriver, monkeypatch:
     await check_renamed(driver)
 
 
-async def test_what_is_published_meanwhile_keeps_its_place(
+async def test_what_is_published_between_all_steps_keeps_its_place(
     driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await at_rest(driver)
-    sent = []
-    for calls in range(1, 60):
-        sent.append(f"m{calls}")
-        await driver.note("topic:mails", "zoe", sent[-1])
-        with monkeypatch.context() as patched:
-            cut_after(patched, driver, calls)
-            try:
-                await rename_type(driver.transport, "old", "new")
-                break
-            except CutError:
-                continue
+    await driver.declare(Declared("old", "prefix", "order."))
+    run, sent, told = driver.transport.admin.run, list[str](), list[str]()
+
+    async def with_others(operation: str, arguments: Any) -> Any:
+        answer = await run(operation, arguments)
+        if operation == "retype":
+            number = len(sent)
+            sent.extend(f"{number + each}" for each in range(3))
+            await driver.note("topic:mails", "zoe", sent[-3])
+            await driver.note(f"topic:order.{number}", "zoe", sent[-2])  # nobody knew the topic before
+            await driver.note("topic:visits", "zoe", sent[-1])
+            for name in ("old", "new"):
+                with contextlib.suppress(UndeliverableError):
+                    await driver.note(f"inbox:{name}", "tom", f"{number} {name}")
+                    told.append(f"{number} {name}")
+        return answer
+
+    monkeypatch.setattr(driver.transport.admin, "run", with_others)
+    await rename_type(driver.transport, "old", "new")
+    monkeypatch.undo()
     await fire(driver)
-    assert await all_of(driver, "new") == {**EXPECTED, "zoe": sent}
+    assert await find(driver.transport) == ()
+    assert await all_of(driver, "new") == {**EXPECTED, "zoe": sent, "tom": told}
+    assert len(sent) > 30
+    assert len(told) == len(sent) // 3
 
 
 async def test_what_is_in_use_is_refused_and_nothing_changes(driver: ServerDriver) -> None:
@@ -293,11 +306,11 @@ async def test_an_answer_wakes_who_waits_for_it_whenever_it_comes(
         with monkeypatch.context() as patched:
             cut_after(patched, driver, calls)
             try:
-                await rename_type(driver.transport, "asker", "other")
+                await rename_type(driver.transport, "asker", "other", begun=True)
             except CutError:
                 is_cut = True
         assert await asking.answer(f"{body}-q") is None
-        await rename_type(driver.transport, "asker", "other")
+        await rename_type(driver.transport, "asker", "other", begun=True)
         worker = await driver.worker("other")
         (again,) = await worker.take()
         assert again.envelope.body == body.encode()
@@ -310,7 +323,7 @@ async def test_an_answer_wakes_who_waits_for_it_whenever_it_comes(
         await worker.finish_all()
         await driver.run("leave", "0", "1", worker.name)
         await driver.check_empty("other")
-        await rename_type(driver.transport, "other", "asker")
+        await rename_type(driver.transport, "other", "asker", begun=True)
         if not is_cut:
             break
     assert calls > 8
@@ -326,7 +339,7 @@ async def test_who_backs_off_and_what_is_paused_stays_so(driver: ServerDriver) -
     await driver.run("leave", "0", "1", worker.name)
     await driver.run("control", "pause", "type", "old", "ada", "")
     await driver.run("control", "pause", "key", "old/eve", "ada", "")
-    await rename_type(driver.transport, "old", "new")
+    await rename_type(driver.transport, "old", "new", begun=True)
     assert set(await driver.mapping("paused")) == {"type new", "key new/eve"}
     assert await driver.command("ZRANGE", "timers", 0, -1) == [b"k|new|ada"]
     assert await find(driver.transport) == ()
@@ -363,7 +376,7 @@ class Choice(BaseModel):
     text: str = ""
 
 
-def chooser(agent_type: str, chosen: list[str], *, tells: bool = False) -> App:
+def chooser(agent_type: str, chosen: list[str]) -> App:
     app = App("choosing")
 
     @app.agent(agent_type, topics=["choices"])
@@ -371,8 +384,6 @@ def chooser(agent_type: str, chosen: list[str], *, tells: bool = False) -> App:
         @event
         async def on_choice(self, message: Choice, ctx: MessageContext) -> None:
             await ctx.once("first", self.count)
-            if tells:
-                await self.publish_message(Note(text="now"), TopicId("told", "all"), now=True)
             answer = await ctx.ask(message.text)
             chosen.append(f"{agent_type} {message.text} {answer}")
 
@@ -403,7 +414,7 @@ async def test_a_handler_that_waits_for_a_person_gets_the_answer_under_its_new_n
     (asked,) = await runtime.inputs.list()
     if answered == "before":
         await runtime.inputs.answer(asked.id, "yes")
-    await rename_type(runtime.transport, "old", "new")
+    await rename_type(runtime.transport, "old", "new", begun=True)
     new = await running(runtimes, chooser("new", chosen))
     if answered == "after":
         assert [one.id for one in await runtime.inputs.list()] == [asked.id]
@@ -413,12 +424,21 @@ async def test_a_handler_that_waits_for_a_person_gets_the_answer_under_its_new_n
     assert await runtime.inputs.list() == []
 
 
-async def test_a_handler_that_would_send_again_is_in_the_way(runtimes: Runtimes) -> None:
-    old = await running(runtimes, chooser("old", [], tells=True))
+async def test_handlers_that_have_begun_are_in_the_way(runtimes: Runtimes) -> None:
+    old = await running(runtimes, chooser("old", []))
     await old.publish_message(Choice(text="tea?"), TopicId("choices", "ada"))
     await eventually(old.inputs.list)
     await old.stop()
     runtime = await runtimes.started()
-    with pytest.raises(TypeChangeError, match="has sent something before its commit"):
+    with pytest.raises(
+        TypeChangeError, match="1 wait for an answer, 1 were tried before and 1 have recorded steps"
+    ):
         await rename_type(runtime.transport, "old", "new")
-    await rename_type(runtime.transport, "old", "new", sends_again=True)
+    admin, of = runtime.transport.admin, runtime.transport.keys.of
+    await admin.command("DEL", of("suspended:old"), of("tries:old"))
+    with pytest.raises(TypeChangeError, match="0 wait for an answer"):
+        await rename_type(runtime.transport, "old", "new")
+    (record,) = await admin.command("KEYS", of("once:old:*").replace("{", "[{]"))
+    name = record.decode().rpartition(":")[2]
+    await admin.command("XADD", of("dead:old"), "*", "id", name, "type", "Choice", "key", "ada", "body", "{}")
+    await rename_type(runtime.transport, "old", "new")

@@ -82,11 +82,11 @@ def rename(
         list[str],
         typer.Argument(metavar="[MODULE:APP] OLD NEW", help="The app, for its namespace; then both names."),
     ],
-    sends_again: Annotated[
+    begun: Annotated[
         bool,
         typer.Option(
-            "--sends-again",
-            help="Also where a handler that has begun sent something before its commit: it sends it again.",
+            "--begun",
+            help="Also where handlers have begun: they send again what they sent before their commit.",
         ),
     ] = False,
     url: Url = None,
@@ -100,9 +100,9 @@ def rename(
     meanwhile is handled afterwards. An interrupted rename goes on when it is run again; until then no process can use
     either name.
 
-    It is refused while a worker has one of the names, and once the new name was used; also where a handler that has
-    begun, such as one that waits for an answer, has asked another agent or sent with now=True: ids of what it sends
-    are made from the type's name.
+    It is refused while a worker has one of the names, and once the new name was used; and, without --begun, where
+    handlers have begun and will run again, such as one that waits for an answer: ids of what they send before their
+    commit, and keys of ctx.idempotency_key, are made from the type's name.
 
     Run again later, it sends on what others have sent to the old name since.
 
@@ -121,7 +121,7 @@ def rename(
     async def work() -> Renamed:
         async with operator(target, url, namespace) as transport:
             try:
-                return await rename_type(transport, old, new, sends_again=sends_again)
+                return await rename_type(transport, old, new, begun=begun)
             except TypeChangeError as error:
                 raise CommandFailed(str(error)) from error
 

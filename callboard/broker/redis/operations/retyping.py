@@ -19,6 +19,7 @@ from callboard.broker.redis.keys import dead, inbox
 from callboard.foundation.texts import shell_line
 
 from .agent_types import type_records
+from .deadletters import letters_after
 from .entries import fields_of
 from .inspect import pages, types_with_worker
 
@@ -53,7 +54,7 @@ class Renamed:
     forwarded: int = 0
 
 
-async def rename_type(transport: RedisTransport, old: str, new: str, *, sends_again: bool = False) -> Renamed:
+async def rename_type(transport: RedisTransport, old: str, new: str, *, begun: bool = False) -> Renamed:
     """Gives an agent type another name, with all that is kept for it.
 
     What comes of an interrupted one is safe, and waits: call it again with the same names. Of a type that was renamed
@@ -63,8 +64,8 @@ async def rename_type(transport: RedisTransport, old: str, new: str, *, sends_ag
         transport: where.
         old: its name.
         new: the name that it gets.
-        sends_again: also where handlers that have begun, and will begin again, have sent something before their commit. Ids
-            of what they send are made from the type's name, so they send that again.
+        begun: also where handlers have begun that run again. What they send before their commit, and the keys of
+            `ctx.idempotency_key`, are made from the type's name: they do such things once more.
 
     Raises:
         TypeChangeError: a worker has one of the names, the new name was used, or there is no such type.
@@ -76,7 +77,7 @@ async def rename_type(transport: RedisTransport, old: str, new: str, *, sends_ag
         raise TypeChangeError(old, "renamed", "that is its name already")
     if await change.is_done():
         return Renamed(again=True, forwarded=await change.forward())
-    resumed = await change.start(sends_again=sends_again)
+    resumed = await change.start(begun=begun)
     if resumed != "after":
         await change.rename_what_rests()
     await change.rename_the_rest()
@@ -189,7 +190,7 @@ class _Change:
             sent += count
         return sent
 
-    async def start(self, *, sends_again: bool = True) -> str:
+    async def start(self, *, begun: bool = True) -> str:
         """Begins; returns how far an interrupted one is, "" for none.
 
         Raises:
@@ -197,8 +198,8 @@ class _Change:
         """
         if self._kind == "rename" and not await self._command("HGET", "config", "changing"):
             await self._check_free()
-            if not sends_again:
-                await self._check_unsent()
+            if not begun:
+                await self._check_unbegun()
         status, told = await self._call("start", how=self._kind)
         what = told.decode(errors="replace")
         of = ("--namespace", self._transport.keys.namespace)
@@ -222,21 +223,29 @@ class _Change:
             async for names in self._keys(kind, self._new):
                 raise self._used(names[0].decode(errors="replace"))
 
-    async def _check_unsent(self) -> None:
-        """Ids of what a handler sends are made from its type: what it sent before its commit it would send again."""
+    async def _check_unbegun(self) -> None:
+        """Ids of what a handler sends, and its idempotency keys, are made from its type: it would do again what it did."""
         if self._old in await types_with_worker(self._transport):
             return  # it is refused for this
+        waiting = int(await self._command("HLEN", f"suspended:{self._old}"))
+        tried = int(await self._command("HLEN", f"tries:{self._old}"))
+        recorded = await self._recorded()
+        if waiting or tried or recorded:
+            raise self._refused(
+                f"of its messages {waiting} wait for an answer, {tried} were tried before and {recorded} have recorded "
+                "steps: under the new name their handlers would send again what they sent before their commit, and "
+                "have other idempotency keys; let them end first, with a worker of the old name, or give --begun"
+            )
+
+    async def _recorded(self) -> int:
+        """How many messages have recorded something, and are no dead letters."""
+        found = set[bytes]()
         async for names in self._keys("once", self._old):
-            for name in names:
-                fields = await self._transport.admin.command(
-                    "HKEYS", self._transport.keys.of("").encode() + name
-                )
-                if any(field.startswith(b">") for field in fields):
-                    raise self._refused(
-                        f"a handler that has begun with the message {name.split(b':', 2)[2].decode(errors='replace')} "
-                        "has sent something before its commit, and would send it again under the new name: let it end "
-                        "first, with a worker of the old name, or give --sends-again"
-                    )
+            found.update(name.split(b":", 2)[2] for name in names)
+        if found:
+            async for letter in letters_after(self._transport, self._old):
+                found.discard(letter.message_id.encode())
+        return len(found)
 
     def _used(self, by: str) -> TypeChangeError:
         advice = "choose another, or remove that type first"
