@@ -36,6 +36,8 @@ COMMANDS: Mapping[str, str] = {
     "deploy": "operations",
     "demo": "starter",
     "runs": "runs",
+    "conversations": "conversations",
+    "forget": "conversations",
     "schedules": "schedules",
     "dead": "dead",
     "memory": "memory",
