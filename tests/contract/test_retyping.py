@@ -14,6 +14,7 @@ from callboard.broker.envelope import Claim
 from callboard.broker.errors import BrokerError, CommandError, DeadLetterError, UndeliverableError
 from callboard.broker.outcome import Retry
 from callboard.broker.redis.client.transport import Declared
+from callboard.broker.redis.operations.doctor import examine
 from callboard.broker.redis.operations.repair import find
 from callboard.broker.redis.operations.retyping import TypeChangeError, remove_type, rename_type
 from callboard.errors import UndeliverableException
@@ -252,6 +253,39 @@ async def test_a_removed_type_leaves_nothing_behind(
     assert await driver.mapping("prefixes") in ({"order.": ""}, {})
     await driver.note("topic:visits", "ada", "on")
     assert (await all_of(driver, "other"))["ada"] == ["a3", "on"]
+
+
+async def test_an_interrupted_removal_goes_on_as_it_began(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await at_rest(driver)
+    with monkeypatch.context() as patched:
+        cut_after(patched, driver, 2)
+        with pytest.raises(CutError):
+            await remove_type(driver.transport, "old", "dead")
+    assert await remove_type(driver.transport, "old", "discard"), "it went on"
+    assert len(await driver.letters("old")) == 7
+
+
+@pytest.mark.real_server("memory:// can't tell what doctor asks of a server")
+@pytest.mark.parametrize("kind", ["rename", "remove"])
+async def test_the_doctor_says_how_an_interrupted_change_goes_on(
+    driver: ServerDriver, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    await at_rest(driver)
+    with monkeypatch.context() as patched:
+        cut_after(patched, driver, 2)
+        with pytest.raises(CutError):
+            await (
+                rename_type(driver.transport, "old", "new")
+                if kind == "rename"
+                else remove_type(driver.transport, "old", "dead")
+            )
+    report = await examine(driver.transport, frozenset({"new"}))
+    (found,) = [one for one in report.findings if one.check == "types"]
+    words = "rename old new" if kind == "rename" else "remove old --yes"
+    assert f"callboard types {words} --namespace {driver.transport.keys.namespace}" in found.do
+    assert not [one for one in report.findings if "could not be checked" in one.what]
 
 
 async def test_streams_are_trimmed_once_a_type_is_gone(driver: ServerDriver) -> None:

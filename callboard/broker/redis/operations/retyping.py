@@ -54,6 +54,16 @@ class Renamed:
     forwarded: int = 0
 
 
+async def change_under_way(transport: RedisTransport) -> str | None:
+    """The command that goes on with a change of a type which is under way, or was interrupted; None: there is none."""
+    line = await transport.admin.command("HGET", transport.keys.of("config"), "changing")
+    kind, *names = (line or b"").decode(errors="replace").split()[:3] or [""]
+    of = ("--namespace", transport.keys.namespace)
+    if kind == "rename":
+        return shell_line("callboard", "types", "rename", *names, *of)
+    return shell_line("callboard", "types", "remove", *names[:1], "--yes", *of) if kind else None
+
+
 async def rename_type(transport: RedisTransport, old: str, new: str, *, begun: bool = False) -> Renamed:
     """Gives an agent type another name, with all that is kept for it.
 
@@ -136,7 +146,7 @@ async def remove_type(transport: RedisTransport, agent_type: str, waiting: Waiti
     """Removes an agent type: its subscriptions, states, logs, timers, and what waits for it.
 
     Delayed messages to it go in any case. A caller who waits for a reply of it gets a DeadLetterError. An interrupted one
-    goes on when it is called again.
+    goes on when it is called again, with `waiting` as it was then.
 
     Args:
         transport: where.
@@ -150,8 +160,10 @@ async def remove_type(transport: RedisTransport, agent_type: str, waiting: Waiti
         TypeChangeError: a worker has it.
     """
     change = _Change(transport, agent_type, "-", "remove")
-    resumed = await change.start()
-    await change.remove("dead" if waiting == "dead" else "discard")
+    fate = "dead" if waiting == "dead" else "discard"
+    resumed = await change.start(fate)
+    # As it began: whoever runs it again need not know.
+    await change.remove(resumed or fate)
     return bool(resumed)
 
 
@@ -190,8 +202,12 @@ class _Change:
             sent += count
         return sent
 
-    async def start(self, *, begun: bool = True) -> str:
+    async def start(self, *fate: str, begun: bool = True) -> str:
         """Begins; returns how far an interrupted one is, "" for none.
+
+        Args:
+            *fate: of a type that is removed: what becomes of messages that wait.
+            begun: whether messages that have begun are in nobody's way.
 
         Raises:
             TypeChangeError: something is in the way.
@@ -200,7 +216,7 @@ class _Change:
             await self._check_free()
             if not begun:
                 await self._check_unbegun()
-        status, told = await self._call("start", how=self._kind)
+        status, told = await self._call("start", *fate, how=self._kind)
         what = told.decode(errors="replace")
         of = ("--namespace", self._transport.keys.namespace)
         if status in (b"OK", b"RESUMED"):

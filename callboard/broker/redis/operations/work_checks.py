@@ -14,6 +14,7 @@ from .agent_types import TypeRecord, advice_on, type_records
 from .doctor import Finding, Level, Subject, check, error, info, ok, some, warning
 from .inspect import number, pages
 from .repair import KINDS, Fault
+from .retyping import change_under_way
 from .views import AgentTypeView, Overview, Pause, TopicView
 
 
@@ -79,6 +80,8 @@ def _is_text(value: bytes) -> bool:
 @check("consistency", order=120)
 async def examine_consistency(subject: Subject) -> Sequence[Finding]:
     """One finding for each kind of fault."""
+    if await change_under_way(subject.transport):
+        return []  # the check of types tells of it, and nothing can be looked at meanwhile
     by_kind: dict[tuple[str, bool], list[Fault]] = {}
     for fault in await subject.faults():
         by_kind.setdefault((fault.kind, fault.status == "stays"), []).append(fault)
@@ -190,7 +193,15 @@ def _left_of(one: AgentTypeView | TypeRecord) -> str:
 
 @check("types", order=72)
 async def examine_types(subject: Subject) -> Sequence[Finding]:
-    """Types that the app in hand lacks and no worker runs."""
+    """Types that are half renamed, and those that the app in hand lacks and no worker runs."""
+    if again := await change_under_way(subject.transport):
+        return [
+            error(
+                "an agent type is being renamed or removed, or was when the command for it was interrupted",
+                "until that has ended no process can declare or run it, and repair waits",
+                f"wait for its end, or go on with it: {again}",
+            )
+        ]
     if subject.declared is None:
         return [ok("which types are left behind is known with an app only: callboard doctor module:app")]
     view = await subject.overview()

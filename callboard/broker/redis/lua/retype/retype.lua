@@ -2,13 +2,13 @@
 -- order. An interrupted change goes on where it was: every call does what is left of its part.
 --
 -- ARGV: action, type, new name or '-', how, then what the action is about
---   start                 how: 'rename' or 'remove'
+--   start                 how: 'rename' or 'remove'; of the latter 'dead' or 'discard'
 --   prefixes, early, flip, end
 --   stream                a stream; how: of a type that goes, 'dead' or 'discard'
 --   parked, resets        keys of agents
 --   tries, keys, places   references, suffixes, blobs
 --   timers, stragglers    members of `timers`
--- Returns of `start` {'OK' or 'RESUMED', 'before' or 'after'}, or {what is in the way, its name}; of `stream` and `early` 1 as
+-- Returns of `start` {'OK' or 'RESUMED', the last word of the change, see shared/changing.lua}, or {what is in the way, its name}; of `stream` and `early` 1 as
 --   long as something of it is left; of `parked` how many agents are done; of `stragglers`, which sends on what came for the old
 --   name since, how many messages these were; else 0.
 

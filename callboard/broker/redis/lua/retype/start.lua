@@ -47,10 +47,11 @@ function retyping.start(kind, old, new)
   local chore = chore_of(old) or chore_of(new)
   if chore then return { 'CHORE', chore } end
   if kind == 'rename' and call('HEXISTS', P .. 'types', old) == 0 then return { 'UNKNOWN', '' } end
-  call('HSET', P .. 'config', 'changing', kind .. ' ' .. old .. ' ' .. new .. ' before')
+  local phase_ = kind == 'rename' and 'before' or ARGV.names
+  call('HSET', P .. 'config', 'changing', kind .. ' ' .. old .. ' ' .. new .. ' ' .. phase_)
   -- What a publisher declared of the new name: nothing is sent to its inbox until the old one's is there.
   -- A type that goes gets no direct messages.
   call('HDEL', P .. 'types', kind == 'rename' and new or old)
   event('type changes', old, kind, new)
-  return { 'OK', 'before' }
+  return { 'OK', phase_ }
 end

@@ -1,11 +1,12 @@
 -- An agent type that is being renamed or removed. That takes many calls; until the last of them no worker joins with it and no
 -- process declares it, so that nobody but these calls touches what it has in hand.
 --
--- config  hash  `changing`: `<rename or remove> <type> <new name, or -> <before or after>`; after: most keys have the new name
+-- config  hash  `changing`: `rename <type> <new name> <before or after>`, after: most keys have the new name; or
+--               `remove <type> - <dead or discard>`, what becomes of messages that wait
 
 local changing = {}
 
--- Kind, type, new name and `before` or `after`; nil when there is none.
+-- These four words; nil when there is none.
 function changing.now()
   return string.match(call('HGET', P .. 'config', 'changing') or '', '^(%S+) (%S+) (%S+) (%S+)$')
 end
