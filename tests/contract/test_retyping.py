@@ -15,7 +15,7 @@ from callboard.broker.errors import BrokerError, CommandError, DeadLetterError, 
 from callboard.broker.outcome import Retry
 from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.operations.doctor import examine
-from callboard.broker.redis.operations.repair import find
+from callboard.broker.redis.operations.repair import find, repair
 from callboard.broker.redis.operations.retyping import TypeChangeError, remove_type, rename_type
 from callboard.errors import UndeliverableException
 from tests.helpers.asking import AskingFixture
@@ -477,3 +477,45 @@ async def test_handlers_that_have_begun_are_in_the_way(runtimes: Runtimes) -> No
     name = record.decode().rpartition(":")[2]
     await admin.command("XADD", of("dead:old"), "*", "id", name, "type", "Choice", "key", "ada", "body", "{}")
     await rename_type(runtime.transport, "old", "new")
+
+
+ODD = "a key: with \"quotes\", ';' and \u202emarks|of direction"
+
+
+async def test_odd_names_and_types_whose_names_begin_alike(driver: ServerDriver) -> None:
+    kinds = ("old", "old.x-ü", "old.x-ü.more")
+    await driver.declare(*(topic(kind, "mails") for kind in kinds))
+    for kind in kinds:
+        worker = await driver.worker(kind)
+        await driver.note(f"inbox:{kind}", ODD, f"{kind} {'x' * 1_000_000}", f"{kind} 2")
+        await worker.take()
+        await driver.run("leave", "0", "1", worker.name)
+        await driver.transport.save_state(kind, ODD, kind.encode(), {"lines": [b"1"]})
+        await driver.run("control", "reset", kind, ODD, f"reset of {kind}", "")
+    before = await driver.snapshot()
+    await rename_type(driver.transport, "old.x-ü", "new.y")
+    await rename_type(driver.transport, "new.y", "old.x-ü")
+    assert {name: value for name, value in (await driver.snapshot()).items() if "state:" in name} == {
+        name: value for name, value in before.items() if "state:" in name
+    }
+    await remove_type(driver.transport, "old")
+    await rename_type(driver.transport, "old.x-ü", "new.y")
+    assert await find(driver.transport) == ()
+    for now, then in {"new.y": "old.x-ü", "old.x-ü.more": "old.x-ü.more"}.items():
+        seen = await all_of(driver, now)
+        assert [text[: len(then) + 3].rstrip("x") for text in seen[ODD]] == ["", f"{then} ", f"{then} 2"]
+        assert (await driver.transport.load_state(now, ODD)).data == then.encode()
+    assert (await driver.transport.load_state("old", ODD)).version == 0
+
+
+async def test_a_worker_that_died_is_ended_by_a_repair_first(driver: ServerDriver) -> None:
+    await driver.declare(topic("old", "mails"))
+    await driver.note("topic:mails", "ada", "1")
+    worker = await driver.worker("old")
+    await worker.take()
+    await driver.expire(worker)
+    with pytest.raises(TypeChangeError, match="callboard repair --yes"):
+        await rename_type(driver.transport, "old", "new")
+    await repair(driver.transport)
+    await rename_type(driver.transport, "old", "new")
+    assert await all_of(driver, "new") == {"ada": ["1"]}

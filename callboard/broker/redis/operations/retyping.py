@@ -79,9 +79,10 @@ async def rename_type(transport: RedisTransport, old: str, new: str, *, begun: b
 
     Raises:
         TypeChangeError: a worker has one of the names, the new name was used, or there is no such type.
-        InvalidIdError: the new name is not valid.
+        InvalidIdError: one of the names is not valid.
     """
-    AgentType(new)
+    for name in (old, new):
+        AgentType(name)
     change = _Change(transport, old, new, "rename")
     if old == new:
         raise TypeChangeError(old, "renamed", "that is its name already")
@@ -158,7 +159,9 @@ async def remove_type(transport: RedisTransport, agent_type: str, waiting: Waiti
 
     Raises:
         TypeChangeError: a worker has it.
+        InvalidIdError: no type can have such a name.
     """
+    AgentType(agent_type)
     change = _Change(transport, agent_type, "-", "remove")
     fate = "dead" if waiting == "dead" else "discard"
     resumed = await change.start(fate)
