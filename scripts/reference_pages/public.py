@@ -34,6 +34,7 @@ MODULES: Final = (
     "callboard.memory_service",
     "callboard.broker",
     "callboard.testing",
+    "callboard.web",
 )
 # Modules of which some names are public, for special purposes; an empty tuple stands for every class that is defined there.
 SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -235,6 +236,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "callboard.memory_service": ("memory_service", "MemoryServiceClient"),
     "callboard.broker": ("BrokerSettings", "RetryPolicy", "Subscription"),
+    "callboard.web": ("asgi", "Identity", "Tokens"),
     "callboard.testing": ("eventually", "published", "dead_letters", "replay", "Cassette"),
 }
 
