@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
@@ -230,9 +231,15 @@ class OutageEvent(BaseAgentEvent):
 
     Attributes:
         content: A sentence for people, with the error.
+        since: When a request failed first; None: an older version wrote the event.
+        asked: How often was asked since, in all attempts at the turn.
+        next_at: When the turn begins again.
     """
 
     content: str
+    since: datetime | None = None
+    asked: int = 0
+    next_at: datetime | None = None
     type: Literal["OutageEvent"] = "OutageEvent"
 
     def to_text(self) -> str:

@@ -6,6 +6,7 @@ ModelError(model, reason, status, retry_after)
 ├── ModelOverloadedError             the server has too much to do, or fails at the moment
 ├── ModelConnectionError             no connection, or it broke before the answer was complete
 ├── ModelTimeoutError (TimeoutError) no answer in time
+│   └── ModelUnansweredError         in a handler: sent, perhaps worked on, and not answered
 ├── BadResponseError                 the answer can't be understood
 ├── QuotaExceededError               nothing left to pay with                                  permanent
 ├── ContextLengthError               the request is longer than the model's context            permanent
@@ -19,7 +20,8 @@ ModelError(model, reason, status, retry_after)
 
 `permanent`: another attempt would end the same way, so a message that fails with it becomes a dead letter at once.
 `is_outage`: the server, or the way to it, does not work at the moment; the first four of them, and BudgetHeldError. It says
-nothing about the request, which may work once the outage is over.
+nothing about the request, which may work once the outage is over. A ModelUnansweredError is none: the server may have
+worked on the request, and charge it, each time that it is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from callboard.foundation import ActorError
 
@@ -112,6 +114,29 @@ class ModelTimeoutError(ModelError, TimeoutError):
 
     is_outage = True
     hint = "A longer time is the client's timeout"
+
+
+class ModelUnansweredError(ModelTimeoutError):
+    """In a handler: the model was asked, and its answer did not come in time, or broke off after its first piece.
+
+    The server may have worked on the request, and charge it. On the bus it is no outage, for which a message is tried again
+    for minutes: it uses up an attempt of the message, so that the number of its attempts limits how often it is asked.
+    """
+
+    is_outage = False
+    hint = "The server may have worked on it, and charge it; a longer time is the client's timeout"
+
+    @classmethod
+    def of(cls, error: ModelError, retry_after: float | None) -> Self:
+        """The error for one of a request that was sent.
+
+        Args:
+            error: its end.
+            retry_after: seconds that the server asked to wait, when it answered last.
+        """
+        return cls(
+            error.model, error.reason, error.status, retry_after, error.prompt_tokens, error.completion_tokens
+        )
 
 
 class BadResponseError(ModelError):

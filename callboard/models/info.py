@@ -217,7 +217,7 @@ class ModelSettings:
         max_attempts_on_bus: the same at most in a handler: after an outage the bus tries its message again, and the two
             multiply.
         max_timeouts: how often one request is made whose answer does not come in time. The server may have worked on each,
-            and charge it: so the last of these timeouts is no outage, and uses up an attempt of the message.
+            and charge it: so in a handler they are no outage, and use up an attempt of the message.
         retry_base: seconds, upper bound of the first pause; doubles with each attempt.
         retry_cap: seconds, upper bound of every pause.
         max_corrections: how often a request is made again, with what was wrong in its words, because its answer does not

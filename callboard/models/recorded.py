@@ -22,6 +22,7 @@ from callboard.runtime.steps import (
     is_played,
     is_taped,
     note,
+    note_answer_of_model,
     played,
     running_context,
 )
@@ -144,6 +145,7 @@ class RecordedChatCompletionClient(
             result = await answer_of(request, self.client)
         else:
             result = await step.run(answer_of, request, self.client)
+        note_answer_of_model()
         note_answer(request, result)
         return result
 
@@ -170,6 +172,7 @@ class RecordedChatCompletionClient(
             # that the number of this request is free again before the handler makes the next one.
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
+        note_answer_of_model()
         note_answer(request, result)
         for again in [result] if has_piece else RecordedAnswer(result=result).items():
             yield again

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias, TypeVar
@@ -18,10 +18,10 @@ from callboard.broker.retry import RetryPolicy
 from callboard.core.cancellation import CancellationToken
 from callboard.foundation.component import Component, ComponentModel, dumped
 from callboard.memory.cancelling import cancellable
-from callboard.runtime.steps import running_context
+from callboard.runtime.steps import note_failed_request, running_context
 
 from .base import ChatCompletionClient, ModelRequest, WrappedChatCompletionClient
-from .errors import Charges, ModelError, ModelTimeoutError, was_never_sent
+from .errors import Charges, ModelError, ModelTimeoutError, ModelUnansweredError, was_never_sent
 from .info import DEFAULTS, ModelSettings
 from .types import CreateResult
 
@@ -65,8 +65,6 @@ class ModelRetries:
         """
         settings = self.settings
         if timeouts >= settings.max_timeouts and _is_unanswered(error):
-            # A model that works too long would be asked again and again as if it were away, and charge each time.
-            setattr(error, "is_outage", False)  # noqa: B010 - of this error, whose class is an outage
             return None
         if not error.is_outage or (error.retry_after or 0.0) > settings.longest_retry_after:
             return None
@@ -80,6 +78,7 @@ class ModelRetries:
         self, attempt: int, error: ModelError, token: CancellationToken | None = None, timeouts: int = 0
     ) -> None:
         """Wait until the next attempt; raise the error when there is none."""
+        note_failed_request()
         seconds = self.pause(attempt, error, timeouts)
         if seconds is None:
             raise error
@@ -101,13 +100,14 @@ class ModelRetries:
         Raises:
             ModelError: the last one.
         """
-        attempt, timeouts = 1, 0
+        attempt, unanswered = 1, Unanswered()
         while True:
             try:
                 return await function()
             except ModelError as error:
-                timeouts += _is_unanswered(error)
-                await self.wait(attempt, error, token, timeouts)
+                unanswered.add(error)
+                with unanswered.raised():
+                    await self.wait(attempt, error, token, unanswered.timeouts)
             attempt += 1
 
     async def stream(
@@ -120,7 +120,7 @@ class ModelRetries:
         Raises:
             ModelError: the last one.
         """
-        attempt, timeouts = 1, 0
+        attempt, unanswered = 1, Unanswered()
         while True:
             has_begun = False
             try:
@@ -130,11 +130,46 @@ class ModelRetries:
                         yield item
                 return
             except ModelError as error:
-                if has_begun:
-                    raise
-                timeouts += _is_unanswered(error)
-                await self.wait(attempt, error, token, timeouts)
+                unanswered.add(error, has_begun=has_begun)
+                with unanswered.raised():
+                    if has_begun:
+                        note_failed_request()
+                        raise
+                    await self.wait(attempt, error, token, unanswered.timeouts)
             attempt += 1
+
+
+class Unanswered:
+    """The attempts at one request that were sent, and whose answer did not come, or not to its end.
+
+    Attributes:
+        timeouts: how many were not answered in time.
+    """
+
+    def __init__(self) -> None:
+        self.timeouts = 0
+        self._last: ModelError | None = None
+
+    def add(self, error: ModelError, *, has_begun: bool = False) -> None:
+        """An attempt has ended with `error`, perhaps after the first piece of its answer."""
+        is_late = _is_unanswered(error)
+        self.timeouts += is_late
+        if is_late or (has_begun and error.is_outage):
+            self._last = error
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """In a handler: an outage that is raised here says that the request was sent, if one of its attempts was.
+
+        The bus would try the message again and again as if the server had been away, and the server charge each time.
+        """
+        try:
+            yield
+        except ModelError as error:
+            # guard: what a server may have worked on uses up an attempt of the message
+            if self._last is None or running_context() is None or not error.is_outage:
+                raise
+            raise ModelUnansweredError.of(self._last, error.retry_after) from error
 
 
 def _is_unanswered(error: ModelError) -> bool:

@@ -26,6 +26,7 @@ from .errors import (
     ModelError,
     ModelNotFoundError,
     ModelTimeoutError,
+    ModelUnansweredError,
     QuotaExceededError,
 )
 from .info import ModelInfo
@@ -153,7 +154,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
             try:
                 return await charges.of(request.create(in_run(client)))
             except ModelError as error:
-                last = self._noted(client, error)
+                last = _graver(last, self._noted(client, error))
         raise last or BadResponseError(self.model, "no model was asked")
 
     async def _create_stream(self, request: ModelRequest) -> AsyncGenerator[str | CreateResult, None]:
@@ -169,7 +170,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
             except ModelError as error:
                 if has_begun:
                     raise
-                last = self._noted(client, error)
+                last = _graver(last, self._noted(client, error))
             else:
                 return
         raise last or BadResponseError(self.model, "no model was asked")
@@ -187,7 +188,7 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
         # There is room as soon as requests under way have ended.
         if isinstance(error, BudgetHeldError) or not (error.is_outage or isinstance(error, PASSED_ON)):
             raise error
-        # The last of several timeouts is no outage to the bus, see ModelSettings.
+        # A ModelUnansweredError is no outage to the bus.
         if error.is_outage or isinstance(error, ModelTimeoutError):
             self._down[self.clients.index(client)] = time.monotonic() + self._rest
         return error
@@ -200,6 +201,11 @@ class FallbackChatCompletionClient(SeveralClients, Component[FallbackChatComplet
     @classmethod
     def _from_config(cls, config: FallbackChatCompletionClientConfig) -> Self:
         return cls(*map(ChatCompletionClient.load_component, config.clients), rest=config.rest)
+
+
+def _graver(last: ModelError | None, error: ModelError) -> ModelError:
+    """The error of the two that is raised: that a request was sent is not forgotten because another server is away."""
+    return last if isinstance(last, ModelUnansweredError) and error.is_outage else error
 
 
 Choose = Callable[[ModelRequest], str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from callboard.broker import AgentId, MessageRegistry, TopicId
@@ -15,7 +16,7 @@ from callboard.broker.envelope import Delivery, Envelope, Fence, Pointer, Postin
 from callboard.broker.ids import derived_id
 from callboard.broker.limits import Limits
 from callboard.broker.mailbox import HandlingWorker
-from callboard.broker.outcome import RunWrite, Suspend
+from callboard.broker.outcome import DeadLetter, Retry, RunWrite, Suspend
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.core.cancellation import CancellationToken
 from callboard.core.context import ContextScope, MessageContext, handling
@@ -49,6 +50,27 @@ class Door(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Asking:
+    """What one attempt at a message has asked of servers such as those of models.
+
+    Attributes:
+        answered: how many answers it got.
+        failed: how many requests failed since the last answer.
+    """
+
+    answered: int = 0
+    failed: int = 0
+
+
+class Referee(Protocol):
+    """Decides what becomes of a message whose handler failed."""
+
+    def outcome_of(self, delivery: Receipt, error: BaseException) -> Retry | DeadLetter:
+        """Whether it is tried again, and when."""
+        ...
+
+
 class Execution:
     """One message being handled by one agent. Found by what the handler calls through a context variable.
 
@@ -65,13 +87,16 @@ class Execution:
         is_over: the handler has ended, so that nothing can leave with its commit any more.
         door: lets requests in while this handler waits; None: they are refused.
         worker: the worker that runs the handler; told when it begins to wait for a reply, and when that ends.
+        referee: decides what becomes of the message when the handler fails; None: of a nested request, which is answered.
     """
 
     __slots__ = (
         "_asked",
+        "_asking",
         "_before_commit",
         "_events",
         "_ordinal",
+        "_outcome",
         "_outgoing",
         "_taken",
         "agent_id",
@@ -83,6 +108,7 @@ class Execution:
         "kept_with",
         "owner",
         "receipt",
+        "referee",
         "worker",
     )
 
@@ -108,6 +134,9 @@ class Execution:
         self.door: Door | None = None
         self._before_commit: list[Callable[[], Awaitable[None]]] | None = None
         self.worker: HandlingWorker | None = None
+        self.referee: Referee | None = None
+        self._outcome: tuple[BaseException, Retry | DeadLetter] | None = None
+        self._asking: Asking | None = None
         self._ordinal = 0
         self._asked: dict[bytes, int] | None = None
         self._taken: dict[str, set[int]] | None = None
@@ -117,7 +146,29 @@ class Execution:
         """Id of the message."""
         return self.envelope.id
 
+    def outcome_of(self, error: BaseException) -> Retry | DeadLetter | None:
+        """What becomes of the message if the handler ends with this error; None: it is not known here.
+
+        Decided once: the pause, which is left to chance, is the one that readers of a run are told.
+        """
+        if self.referee is None or self.receipt is None:
+            return None
+        if self._outcome is None or self._outcome[0] is not error:
+            self._outcome = (error, self.referee.outcome_of(self.receipt, error))
+        return self._outcome[1]
+
     # Most handlers add nothing to these, so a list is made when it is first asked for.
+
+    @property
+    def asking(self) -> Asking:
+        """What it has asked of servers so far."""
+        if self._asking is None:
+            self._asking = Asking()
+        return self._asking
+
+    @asking.setter
+    def asking(self, asking: Asking) -> None:
+        self._asking = asking
 
     @property
     def outgoing(self) -> list[Posting]:

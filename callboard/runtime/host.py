@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from callboard.broker import AgentId
-from callboard.broker.envelope import Delivery, Envelope, Pointer, Posting
+from callboard.broker.envelope import Delivery, Envelope, Pointer, Posting, Receipt
 from callboard.broker.errors import (
     BrokerError,
     ConnectionLostError,
@@ -211,7 +211,7 @@ class AgentHost:
         if envelope.kind == "request" and self._executions.is_called_off(envelope):
             return self._called_off(delivery)
         execution = self._executions.begin(live.agent_id, delivery)
-        execution.worker = worker
+        execution.worker, execution.referee = worker, self
         request = self._requests.begin(execution) if envelope.cancellable else None
         if LISTENERS:
             tell_started(delivery, self._transport.now_ms())
@@ -234,9 +234,7 @@ class AgentHost:
                 raise
             if called_off:
                 return Commit(cancelled_reply_to(envelope), once_of=execution.record_of)
-            return self._suspended(execution, error) or self._failed(
-                kind, delivery, error, execution.record_of
-            )
+            return self._suspended(execution, error) or self._failed(kind, delivery, error, execution)
         finally:
             if request is not None:
                 self._requests.end(request)
@@ -291,15 +289,20 @@ class AgentHost:
         return state, None if changes is None else (live.version, changes)
 
     def _failed(
-        self, kind: LocalAgentType, delivery: Delivery, error: BaseException, once_of: str | None = None
+        self,
+        kind: LocalAgentType,
+        delivery: Delivery,
+        error: BaseException,
+        execution: Execution | None = None,
     ) -> Outcome:
         envelope, attempt = delivery.envelope, delivery.attempt
         # Another worker has the message and makes its own outcome of it; nothing of this one would be written.
         # guard: a fenced handler makes no outcome
         if isinstance(error, FencedError):
             return Release("another worker has it")
-        info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
-        outcome = decided(kind.settings.retry_policy(self._retry), attempt, error, info, delivery.waited)
+        once_of = None if execution is None else execution.record_of
+        known = None if execution is None else execution.outcome_of(error)
+        outcome = known or self.outcome_of(delivery, error)
         is_request = envelope.kind == "request"
         if is_request and not (kind.settings.retry_on_request and isinstance(outcome, Retry)):
             self.failed += 1
@@ -314,6 +317,12 @@ class AgentHost:
             self.first_error = self.first_error or error
             self._failures.buried(kind.type, envelope, error)
         return outcome
+
+    def outcome_of(self, delivery: Receipt, error: BaseException) -> Retry | DeadLetter:
+        """Whether the message is tried again, and when, if its handler ends with this error."""
+        policy = self.agents.kind(delivery.raw_type.decode()).settings.retry_policy(self._retry)
+        info = ErrorInfo(type(error).__name__, text_of(error), trace_of(error)[-8000:])
+        return decided(policy, delivery.attempt, error, info, delivery.waited)
 
     # Around the handler
 

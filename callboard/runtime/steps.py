@@ -18,7 +18,7 @@ from callboard.core.context import ContextScope, MessageContext, Recorder
 from callboard.errors import CannotAskError
 
 from .effects import steps_around
-from .execution import Execution, current, speaker
+from .execution import Asking, Execution, current, speaker
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,6 +92,18 @@ def running_context() -> MessageContext | None:
     # recorded as a whole, then the process dies. In the next attempt nothing of the first is called, so the charge of the
     # second would be number 1, find the first one's record, and never be made.
     return execution.context if not around else context_inside(execution.context, around[-1])
+
+
+def note_failed_request() -> None:
+    """The handler that is running asked a server, such as one of a model, and got no answer."""
+    if (execution := current.get()) is not None and not execution.is_over:
+        execution.asking.failed += 1
+
+
+def note_answer_of_model() -> None:
+    """The handler that is running got an answer, now or in an earlier attempt."""
+    if (execution := current.get()) is not None and not execution.is_over:
+        execution.asking = Asking(answered=execution.asking.answered + 1)
 
 
 def context_inside(context: MessageContext, step: str) -> MessageContext:

@@ -27,7 +27,7 @@ from callboard.core.context import ContextScope, MessageContext
 from callboard.core.people import OnInput, Question, as_json, asking_by
 from callboard.errors import InputExpiredError, InputWithdrawnError
 from callboard.messages.chat import BaseAgentEvent, BaseChatMessage
-from callboard.messages.events import AnyMessage
+from callboard.messages.events import AnyMessage, OutageEvent
 from callboard.runtime.effects import noting
 from callboard.runtime.execution import in_run_path
 from callboard.runtime.steps import taping
@@ -38,6 +38,7 @@ from .fork import mark_turn
 from .loop import Choice, TurnLoop, is_kept, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
 from .notices import tell_end
+from .outages import outage_after
 from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
     Act,
@@ -208,7 +209,10 @@ class RunSteps:
             # While the server is away the handler is repeated. Were the run ended here, the commit that says so would reach
             # the server when it is back: an outage of a second would fail each run that was choosing.
             # guard: an outage is waited for, and any other error ends the run
-            if is_outage(error):
+            outage = await outage_after(self._loop.plan.name, error)
+            if outage is not None:
+                await self.stage.waits(run, outage)
+            if outage is not None or is_outage(error):
                 raise
             await self.fail(failure_of(error, self._loop.plan.name))
         if following is not None:
@@ -560,6 +564,12 @@ class Stage:
         if is_kept(event):
             self._thoughts.append(event)
         await self._drafts.show(event)
+
+    async def waits(self, run: CurrentRun, outage: OutageEvent) -> None:
+        """Something that the strategy needs is away; it chooses again later, in another attempt, which shows all of it."""
+        await self.show(run, outage)
+        if self._drafts is not None:
+            await self._drafts.flush()
 
     async def _show_ahead(self, tag: str) -> None:
         """What waits for the commit is what the strategy chooses by, so it is seen before the choice: as a draft of it."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 from callboard.agents.base import BaseChatAgent, Response, Said, TaskResult, Team, twin_of
 from callboard.agents.errors import no_response
-from callboard.broker.errors import is_outage
 from callboard.broker.redis.client.questions import InputStatus
 from callboard.broker.redis.client.states import StoredState
 from callboard.broker.retry import Buried
@@ -22,7 +21,7 @@ from callboard.core.handlers import RoutedAgent, event, rpc
 from callboard.core.people import InputRequest, Question
 from callboard.core.state import restore_state
 from callboard.messages.chat import BaseChatMessage
-from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent, OutageEvent
+from callboard.messages.events import InputAnsweredEvent, InputRequestedEvent
 from callboard.runtime.effects import noting
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.runtime.steps import taping
@@ -32,6 +31,7 @@ from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .fork import begin_member_marks, mark_member, take_over
 from .loop import Participant, is_kept, reached, tape_for, write_takes
 from .notices import tell_question
+from .outages import outage_after
 from .outcome import answer_id, failure_by, failure_of, turn_answered
 from .protocol import (
     Accepted,
@@ -95,9 +95,9 @@ class MemberActor(RoutedAgent[MemberMemory]):
             await self._remember(agent)
         except BaseException as error:
             self._doubt(agent)
-            if is_outage(error):
+            if outage := await outage_after(agent.name, error):
                 # The bus tries the message again, for minutes perhaps, and readers would see a run that says nothing.
-                await drafts.show(_outage(agent.name, error))
+                await drafts.show(outage)
                 await drafts.flush()
             if not _is_overspent(error):
                 raise
@@ -383,14 +383,6 @@ class Drafts:
             ]
             number = await self._runtime.write_run(self._run, shown, tag=tag_of(self._turn), now=True)
             self.first = self.first or number
-
-
-MOST_ERROR: Final = 300  # characters of an error that readers see
-
-
-def _outage(name: str, error: BaseException) -> OutageEvent:
-    text = f"{type(error).__name__}: {error}"[:MOST_ERROR]
-    return OutageEvent(source=name, content=f"has to wait, and begins its turn again: {text}")
 
 
 MOST_DETAILS: Final = 100_000  # characters of what readers see with a question
