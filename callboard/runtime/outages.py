@@ -57,7 +57,7 @@ async def _so_far(execution: Execution, now: datetime) -> tuple[datetime, int]:
 
     since, asked = now, 0
     for number in count(1):
-        # guard: how often was asked is kept with the message, whatever process had it
+        # Kept with the message: another process may have had it before.
         at, times = await execution.context.once(f"{STEP}:{asking.answered}:{number}", note)
         since, asked = min(since, datetime.fromtimestamp(at, UTC)), asked + int(times)
         if is_recorded:

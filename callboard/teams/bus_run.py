@@ -206,12 +206,12 @@ class RunSteps:
             await write_takes(self._manager.runtime, run.stream, tape)
             await self._consults.ask(run, unanswered)
         except Exception as error:
-            # While the server is away the handler is repeated. Were the run ended here, the commit that says so would reach
-            # the server when it is back: an outage of a second would fail each run that was choosing.
-            # guard: an outage is waited for, and any other error ends the run
             outage = await outage_after(self._loop.plan.name, error)
             if outage is not None:
                 await self.stage.waits(run, outage)
+            # While the server is away the handler is repeated. Were the run ended here, the commit that says so would reach
+            # the server when it is back: an outage of a second would fail each run that was choosing.
+            # guard: an outage is waited for, and any other error ends the run
             if outage is not None or is_outage(error):
                 raise
             await self.fail(failure_of(error, self._loop.plan.name))

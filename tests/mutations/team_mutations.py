@@ -11,6 +11,7 @@ APPROVAL = "unit/tools/test_approval.py::"
 CHECKED = "unit/tools/test_checked_arguments.py::"
 RUNNING = "unit/tools/test_running.py::"
 TEAMS = "contract/test_teams.py::"
+REQUESTS = "contract/test_model_requests.py::test_what_a_server_may_have_worked_on_is_not_asked_for_again_for_minutes"
 MANUAL = "contract/test_team_manual.py::"
 ORDERS = "integration/test_orders_away.py::test_a_run_that_is_aborted_is_cancelled"
 GOES_ON = f"{TEAMS}test_a_conversation_goes_on_in_a_process_that_has_been_in_it_before{ON}"
@@ -61,6 +62,13 @@ TEAM_MUTATIONS: Final = (
         "an outage is waited for, and any other error ends the run",
         when("False"),
         (f"{TEAMS}test_an_outage_in_the_middle_of_a_choice_is_waited_for{ON}",),
+    ),
+    Mutation(
+        "a server that works too long is asked again and again as if it were away",
+        "what a server may have worked on uses up an attempt of the message",
+        when("True"),
+        (f"{REQUESTS}[{{backend}}-503, then a timeout]",),
+        quick=False,
     ),
     Mutation(
         "a manager goes on from what it has in memory",
