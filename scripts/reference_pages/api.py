@@ -40,6 +40,7 @@ NOISE: Final = (
     (re.compile(r"<object object at 0x\w+>"), "..."),  # a default that stands for: not given
     (re.compile(r"\s+"), " "),
 )
+SET: Final = re.compile(r"frozenset\(\{([^{}]*)\}\)")
 MANY: Final = 12  # parameters; a signature with more of them is no help
 
 
@@ -80,7 +81,12 @@ def _shown(name: str, value: Any) -> str:
     text = str(signature)
     for pattern, instead in NOISE:
         text = pattern.sub(instead, text)
-    return name + text
+    return name + SET.sub(_sorted, text)
+
+
+def _sorted(found: re.Match[str]) -> str:
+    """A set of texts, which has another order in each run."""
+    return f"frozenset({{{', '.join(sorted(found[1].split(', ')))}}})"
 
 
 def _about(value: Any) -> str:
