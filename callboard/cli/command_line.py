@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
+
+from callboard.foundation.texts import printable
 
 from .commands import COMMANDS, add_commands
 from .exits import BAD_USE, DEBUG, INTERRUPTED, complain
@@ -110,5 +114,8 @@ def _explain(error: Any, name: str) -> int:
         if name in MEANT:
             complain(f"there is no command {name!r}: {MEANT[name]}")
         else:
-            error.show()
+            shown = io.StringIO()
+            error.show(file=shown)
+            # What was typed may have been pasted from elsewhere.
+            print(printable(shown.getvalue()), end="", file=sys.stderr)
     return BAD_USE

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from callboard.broker import AgentId
 from callboard.broker.ids import check_text
-from callboard.broker.redis.client.questions import InputStatus, Refusal
+from callboard.broker.redis.client.questions import AWAITED_RUN, InputStatus, Refusal
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.core.people import InputRequest, as_json
 from callboard.errors import (
@@ -26,8 +26,6 @@ from callboard.errors import (
 from .effects import names_in
 
 AT_ONCE: Final = 200  # questions that are read at once
-AWAITED_RUN: Final = "callboard.run"
-"""The kind of a question that no person answers: a handler waits for the end of a run."""
 
 
 class Inputs:

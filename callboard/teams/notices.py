@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict
 
 from callboard.broker import AgentId, TopicId
 from callboard.broker.codec import message
+from callboard.broker.redis.client.questions import AWAITED_RUN
 from callboard.core.context import ContextScope
 from callboard.errors import InputError, SettingValueError
 from callboard.runtime.effects import RUN, noting
 from callboard.runtime.execution import in_run_path
-from callboard.runtime.inputs import AWAITED_RUN
 
 from .protocol import StartRun, conversation_of, stream_of
 

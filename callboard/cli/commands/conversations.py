@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .memory import MemoryLocation
 
 conversations = typer.Typer(
-    help="Conversations: which there are, what was said, and deleting one.",
+    help="Conversations: what was said, and deleting one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -247,12 +247,12 @@ def forget(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Delete all that there is of a key, such as a customer: everything that agents with it have and were sent.
+    """Delete all that there is of a customer, or another key.
 
-    States and logs (conversations among them), messages, dead letters, delayed messages, questions, runs, records, what
-    models used, and memories. It shows what there is, and asks; without a terminal it needs --yes. Handlers of the key end
-    first, and what comes later begins anew. Then it says where else the key is named, such as in what another agent has
-    written down: that is for you to look at.
+    That is everything that agents with this key have and were sent: states and logs (conversations among them), messages,
+    dead letters, delayed messages, questions, runs, records, what models used, and memories. It shows what there is, and
+    asks; without a terminal it needs --yes. Handlers of the key end first, and what comes later begins anew. Then it says
+    where else the key is named, such as in what another agent has written down: that is for you to look at.
 
       callboard forget support:app customer-17
       callboard forget --namespace support customer-17 --memory .callboard/memory --yes

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from callboard.broker.redis.operations.deadletters import DeadLetterRecord, HandledLetters
 
 dead = typer.Typer(
-    help="Dead letters: messages that failed for good, with the reason.",
+    help="Dead letters: messages that failed for good, and why.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -25,7 +25,9 @@ def limits(
     every: Annotated[bool, typer.Option("--all", help=f"All of them, not the first {SHOWN}.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the limits of models in a minute or a day: what is used, and when there is room. The fullest come first.
+    """Show what is used of the limits of models.
+
+    These are limits of a minute or a day; it says when there is room. The fullest come first.
 
     Only those of which something is used, and of processes that share one server: `Budget(..., every="minute")`.
 

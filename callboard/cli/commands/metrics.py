@@ -29,7 +29,7 @@ def metrics(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Print or serve what waits in a namespace, as Prometheus reads it.
+    """Print or serve metrics of a namespace for Prometheus.
 
     It is of the whole namespace, whichever processes work in it; run one for each namespace. What happens in a worker
     (times of handlers, models, tools) is told by that worker: `callboard worker --metrics-port`. A scrape takes a look that

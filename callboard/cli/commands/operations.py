@@ -182,7 +182,7 @@ def acl(
         bool, typer.Option("--file", help="As a line of the server's `aclfile`, else as a command.")
     ] = False,
 ) -> None:
-    """Print rules that confine a user of the server to a namespace.
+    """Print rules that confine a user to a namespace.
 
     A worker runs agents, a publisher publishes and asks, an operator looks, repairs and replays dead letters. None
     of them may load functions, which are of all namespaces: `callboard deploy` does, as a user of the role deploy.

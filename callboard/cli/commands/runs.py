@@ -605,7 +605,7 @@ def export(names: RunNames, url: Url = None, namespace: Namespace = None) -> Non
 
 
 runs = typer.Typer(
-    help="Runs of teams: look at them, and answer, pause or cancel them.",
+    help="Runs of teams: look at, answer, pause or cancel them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

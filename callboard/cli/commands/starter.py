@@ -96,7 +96,7 @@ def demo(
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Digest real documents with four agent types in six processes.
+    """Digest real documents, with four agent types.
 
     A splits the text into ten subtasks, three processes of B choose sentences for each, C compiles, D reviews
     and sends feedback to B; three rounds. Then the counts are checked: 1 message for A, 30 for B, 30 for C,

@@ -23,6 +23,7 @@ from callboard.cli.output import (
     to_json,
 )
 from callboard.cli.sessions import check_type, looked_for, names_in, overview_of, run, seen
+from callboard.foundation.texts import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,32 +199,32 @@ def inspect(
     if len(rest) != 1:
         bad_use("say which agent, as TYPE/KEY, such as counter/default")
     agent_id = AgentId.from_str(rest[0] if "/" in rest[0] else f"{rest[0]}/default")
-    view = run(_look_at_agent(agent_id.type, agent_id.key, state, target, url, namespace))
+    where, view = run(_look_at_agent(agent_id.type, agent_id.key, state, target, url, namespace))
     if as_json:
         print_json(view)
     else:
-        show_agent(view, state)
+        show_agent(view, state, where)
 
 
 async def _look_at_agent(
     agent_type: str, key: str, state: bool, target: str | None, url: str | None, namespace: str | None
-) -> AgentView:
+) -> tuple[str, AgentView]:
     from callboard.broker.redis.operations.agents import agent
 
     async with seen(target, url, namespace) as transport:
         await check_type(transport, agent_type)
-        return await agent(transport, agent_type, key, state=state)
+        return transport.keys.namespace, await agent(transport, agent_type, key, state=state)
 
 
-def show_agent(view: AgentView, with_state: bool) -> None:
-    """Print an agent for people."""
+def show_agent(view: AgentView, with_state: bool, namespace: str) -> None:
+    """Print an agent of a namespace for people."""
     say(f"{view.type}/{view.key}")
-    say_facts(_facts(view))
+    say_facts(_facts(view, namespace))
     if with_state and view.state is not None:
         say(view.state)
 
 
-def _facts(view: AgentView) -> dict[str, str]:
+def _facts(view: AgentView, namespace: str) -> dict[str, str]:
     facts = {
         "held by": view.holder or "no worker",
         "runs": _running(view) if view.begun else "nothing",
@@ -231,7 +232,7 @@ def _facts(view: AgentView) -> dict[str, str]:
         "waiting": f"{view.waiting}, the oldest for {ago(view.oldest, view.at)}" if view.waiting else "0",
         "attempts": f"{view.attempts} failed: {view.reason}" if view.attempts else "",
         "deaths": f"{view.deaths} of workers that held its first message among others" if view.deaths else "",
-        "asks": "and waits for the answer: callboard runs answer" if view.suspended else "",
+        "asks": "; ".join(_asked(view, namespace)),
         "expires" if view.suspended else "goes on": (
             f"in {duration(max(0, view.resumes - view.at) / 1000)}" if view.resumes else ""
         ),
@@ -247,6 +248,16 @@ def _facts(view: AgentView) -> dict[str, str]:
         "asked": "also while it waits for a reply (reentrant)" if view.reentrant else "",
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _asked(view: AgentView, namespace: str) -> list[str]:
+    """What the agent waits for, with the command that answers where a person may."""
+    return [
+        f"{one.text}: {shell_line('callboard', 'runs', 'answer', '--namespace', namespace, name)} ANSWER"
+        if one.is_for_people
+        else one.text
+        for name, one in view.questions.items()
+    ] or (["and waits for the answer"] if view.suspended else [])
 
 
 def _running(view: AgentView) -> str:

@@ -548,3 +548,10 @@ def on_terminal(shop: ShopFolder, *arguments: str) -> str:
     os.close(theirs)
     assert process.returncode == 0
     return written.decode()
+
+
+def test_wrong_use_is_shown_without_marks_that_turn_text_around(shop: ShopFolder) -> None:
+    done = shop.run("status", "--n\u202eame")
+    assert done.returncode == 2
+    assert "\u202e" not in done.stderr
+    assert "\\u202e" in done.stderr

@@ -58,6 +58,9 @@ class Asked(NamedTuple):
     other_id: str = ""
 
 
+AWAITED_RUN: Final = "callboard.run"
+"""The kind, among the details of a question, of one that no person answers: its handler waits for the end of a run."""
+
 LISTED: Final = "questions listed"  # in `config`, see ask.lua
 PART: Final = 1000  # questions in one answer of the server
 

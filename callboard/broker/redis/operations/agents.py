@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from callboard.broker.errors import CommandError
+from callboard.broker.redis.client.questions import AWAITED_RUN
 from callboard.broker.redis.client.states import lengths_of
 from callboard.broker.redis.client.transport import RedisTransport
 from callboard.broker.redis.keys import dead as dead_suffix
@@ -32,6 +33,7 @@ from .views import (
     HeldEntry,
     KeyView,
     MessageView,
+    OpenQuestion,
     Overview,
     ParkedEntry,
     Pause,
@@ -72,6 +74,7 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         oldest=load.since(key),
         resumes=parked.resumes,
         suspended=key in load.asking,
+        questions=await _questions(transport, agent_type, key) if key in load.asking else {},
         attempts=first.attempts if first else 0,
         deaths=first.deaths if first else 0,
         reason=first.reason if first else "",
@@ -97,6 +100,27 @@ async def _writer(transport: RedisTransport, agent_type: str, key: str) -> str:
     """The worker that wrote a stored state last."""
     writer = await transport.admin.command("HGET", transport.keys.of(f"state:{agent_type}:{key}"), "w")
     return (writer or b"").decode(errors="replace")
+
+
+async def _questions(transport: RedisTransport, agent_type: str, key: str) -> dict[str, OpenQuestion]:
+    """The open questions of an agent."""
+    found: dict[str, OpenQuestion] = {}
+    for one in await transport.inputs.open_ids(key=key):
+        fields = await transport.inputs.get(one)
+        if (fields.get("type"), fields.get("key"), fields.get("status")) == (agent_type, key, "open"):
+            found[one] = OpenQuestion(
+                fields.get("question", ""), _kind(fields.get("details", "")) != AWAITED_RUN
+            )
+    return found
+
+
+def _kind(details: str) -> object:
+    """The kind that is said among the details of a question; None: nothing is, or they were changed by hand."""
+    try:
+        found = json.loads(details)
+    except ValueError:
+        return None
+    return found.get("kind") if isinstance(found, dict) else None
 
 
 async def _first(

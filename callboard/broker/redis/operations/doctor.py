@@ -45,6 +45,7 @@ class Subject:
         self.transport = transport
         self.declared = declared
         self.settings = transport.settings
+        self._may_configure = True  # until the server says something else
         self._info: dict[str, str] | None = None
         self._overview: Overview | None = None
         self._faults: tuple[Fault, ...] | None = None
@@ -73,6 +74,7 @@ class Subject:
         try:
             flat = await self.command("CONFIG", "GET", name)
         except CommandError:
+            self._may_configure = False
             return None
         return _text(flat[1]) if len(flat) > 1 else None
 
@@ -81,14 +83,23 @@ class Subject:
         return server_line(self.transport.endpoint, *words)
 
     def setting_line(self, name: str, value: str) -> str:
-        """The line that changes a setting of this server, and how it stays changed."""
+        """The line that changes a setting of this server, how it stays changed, and whose line it is."""
         there = is_embedded(self.transport.endpoint)
         keep = (
             "; the embedded server forgets it when it stops"
             if there
             else f", and `{name} {value}` in its file"
         )
-        return self.cli("CONFIG", "SET", name, value) + keep
+        return self._by(self.cli("CONFIG", "SET", name, value) + keep)
+
+    def reading_line(self, name: str) -> str:
+        """The line that shows a setting of this server, and whose line it is."""
+        return self._by(self.cli("CONFIG", "GET", name))
+
+    def _by(self, line: str) -> str:
+        return (
+            line if self._may_configure else f"as a user who may run CONFIG, which this one may not: {line}"
+        )
 
     def acl(self, role: str) -> str:
         """The command that prints the rules of a role."""

@@ -426,7 +426,7 @@ def _synced(subject: Subject, sync: str | None) -> Finding:
         )
     return info(
         "append-only file; how often it is synced is not known",
-        do=subject.cli("CONFIG", "GET", "appendfsync"),
+        do=subject.reading_line("appendfsync"),
     )
 
 

@@ -370,6 +370,19 @@ class MessageView:
     since: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question of a handler that waits.
+
+    Attributes:
+        text: what it asks.
+        is_for_people: whether a person may answer; else it waits for the end of a run.
+    """
+
+    text: str
+    is_for_people: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
     """All that is known of one agent.
@@ -385,6 +398,7 @@ class AgentView:
         oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits.
         resumes: when its next attempt is due, server ms; None: it is not backing off.
         suspended: whether the handler of its first message has asked something, and waits for the answer.
+        questions: what it has asked and nothing has answered yet, by the id of the question.
         attempts: attempts at its first message that failed.
         deaths: deaths of workers that held its first message among others.
         reason: how the last of these ended, "" when there was none.
@@ -409,6 +423,7 @@ class AgentView:
     oldest: int | None
     resumes: int | None
     suspended: bool
+    questions: Mapping[str, OpenQuestion]
     attempts: int
     deaths: int
     reason: str
