@@ -13,6 +13,7 @@ ModelError(model, reason, status, retry_after)
 ├── ContentFilterError               refused by a content filter                               permanent
 ├── AuthenticationError              the key is missing, wrong, or not allowed to do this      permanent
 ├── BadRequestError (ValueError, TypeError)  the client or the request can't work like this    permanent
+│   └── UnsupportedParameterError    the model takes no such argument, or not its value        permanent
 ├── ModelNotFoundError (ValueError)  the server has no such model, or nothing is known of it   permanent
 └── BudgetExceededError              it would cost more than is allowed                        permanent
     └── BudgetHeldError              until requests end that are under way, or a window moves on
@@ -179,6 +180,20 @@ class BadRequestError(ModelError, ValueError, TypeError):
     """The client or the request can't work like this: the server does not accept it, or it is not sent at all."""
 
     permanent = True
+
+
+class UnsupportedParameterError(BadRequestError):
+    """The server does not take an argument for this model, or not its value.
+
+    Attributes:
+        parameter: name of the argument.
+        is_value: other values of it may be taken.
+    """
+
+    hint = "Leave it out, or choose another model"
+
+    parameter: str = ""
+    is_value: bool = False
 
 
 class ModelNotFoundError(ModelError, ValueError):

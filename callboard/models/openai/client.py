@@ -47,6 +47,7 @@ from callboard.models.types import CreateResult, ModelFamily, RequestUsage
 from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, WireError, charged_in, whole_answer
 from .chat_request import ChatRequest, Transformer
 from .connection import NO_KEY, OPENAI_ADDRESS, VENDORS, Session, connection_of
+from .refusals import AcceptedArguments
 from .settings import (
     OpenAIOptions,
     OpenAISettings,
@@ -354,6 +355,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         self._token_limit = options.get("token_limit")
         self._tokenizer = options.get("tokenizer")
         self._session = Session(model, self._connection)
+        self._accepted = AcceptedArguments(model, self._connection.base_url)
         self._usage = RequestUsage(0, 0)
 
     # Asking
@@ -377,9 +379,12 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
             return result
 
     async def _ask(self, chat: ChatRequest, tally: Tally) -> ServerAnswer | None:
+        return await self._accepted.send(chat.arguments, partial(self._answer, tally))
+
+    async def _answer(self, tally: Tally, arguments: Mapping[str, Any]) -> ServerAnswer | None:
         client = await self._session.opened()
-        with tally.asking(chat.arguments), self._session.typed_errors():
-            response = await client.chat.completions.with_raw_response.create(**chat.arguments)
+        with tally.asking(arguments), self._session.typed_errors():
+            response = await client.chat.completions.with_raw_response.create(**arguments)
             answer = tally.read(response.content)
             if isinstance(answer, WireError):
                 raise self._session.reported(answer)
@@ -473,7 +478,9 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
     async def _chunks(
         self, arguments: Mapping[str, Any], tally: Tally, token: CancellationToken | None
     ) -> AsyncGenerator[WireAnswer, None]:
-        stream = await cancellable(self._ask_for_stream(arguments, tally), token)
+        stream = await cancellable(
+            self._accepted.send(arguments, partial(self._ask_for_stream, tally)), token
+        )
         try:
             items = cancellable_items(stream, token)
             with tally.asking(arguments):
@@ -485,7 +492,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
             await stream.close()
 
     async def _ask_for_stream(
-        self, arguments: Mapping[str, Any], tally: Tally
+        self, tally: Tally, arguments: Mapping[str, Any]
     ) -> AsyncStream[ChatCompletionChunk]:
         client = await self._session.opened()
         with tally.asking(arguments), self._session.typed_errors():

@@ -36,6 +36,7 @@ from callboard.models.errors import (
     ModelTimeoutError,
     QuotaExceededError,
     RateLimitError,
+    UnsupportedParameterError,
 )
 
 from .answer import WireError, first_problem
@@ -248,6 +249,8 @@ BY_CODE: Final[Mapping[str, type[ModelError]]] = {
 TOO_LONG: Final = re.compile(
     r"maximum context length|context (size|length|window)|prompt is too long|input is too long", re.IGNORECASE
 )
+UNSUPPORTED: Final = ("unsupported_parameter", "unsupported_value")
+NOT_TAKEN: Final = re.compile(r"Unsupported (parameter|value): '?([a-z_]+)'?")
 # What the openai package puts before every text of a server.
 PREFIX: Final = re.compile(r"Error code: \d+( - )?")
 # Gemini has no code for it, and status 400.
@@ -333,7 +336,23 @@ def _of_status(model: str, address: str, secret: str | None, error: openai.APISt
     if status in (400, 500) and TOO_LONG.search(error.message):
         kind = ContextLengthError
     pause = retry_after(error.response.headers)
+    if kind is BadRequestError and (refused := _refused(error, text)):
+        name, is_value = refused
+        return UnsupportedParameterError(
+            model, _plain(text, secret), status, parameter=name, is_value=is_value
+        )
     return kind(model, _plain(text, secret), status, _retry_delay(body or {}) if pause is None else pause)
+
+
+def _refused(error: openai.APIStatusError, text: str) -> tuple[str, bool] | None:
+    """The argument that is not taken, and whether it is only its value; None: the error is another one.
+
+    OpenAI and Azure say it by code and by the name of the argument; who passes their words on may leave those out.
+    """
+    if error.code in UNSUPPORTED and isinstance(error.param, str):
+        return error.param, error.code == UNSUPPORTED[1]
+    found = NOT_TAKEN.match(text)
+    return (found[2], found[1] == "value") if found else None
 
 
 def _body(error: openai.APIStatusError) -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ from callboard.models.info import get_info
 from callboard.runtime.errors import register_errors
 
 PERMANENT = """QuotaExceededError ContextLengthError ContentFilterError AuthenticationError BadRequestError
-    ModelNotFoundError BudgetExceededError"""
+    UnsupportedParameterError ModelNotFoundError BudgetExceededError"""
 
 
 MODEL_ERRORS = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, ModelError)]
