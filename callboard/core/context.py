@@ -307,7 +307,7 @@ def called(name: str, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     found = call()
     if not inspect.isawaitable(found):
         raise DeclarationError(
-            _step(name),
+            f"the step {name!r} has run and can't be recorded",
             f"its function has to be async; one that is not may run in a thread: await ctx.once({name!r}, "
             "asyncio.to_thread, function, ...)",
         )

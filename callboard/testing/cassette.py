@@ -111,6 +111,8 @@ class replay:  # noqa: N801 - it reads as a verb: with replay(cassette) as tape
         for (agent, of), left in self._left.items():
             if left:
                 text = f"it was asked {len(left)} times more in the recorded run, first with {_shown(left[0].request)}"
+                if not self._asked:
+                    text += "; nobody asked this cassette: on the bus the runtime starts inside of `with replay(...)`"
                 raise CassetteDifferenceError(agent, f"the end of its {of}'s work", text)
 
 

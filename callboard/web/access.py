@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import tomllib
@@ -71,6 +73,18 @@ class Identity:
     def sees(self, service: str) -> bool:
         """Whether a service is there for this one."""
         return self.services is None or service in self.services
+
+
+def door_id(service: str, conversation: str, run_id: str) -> str:
+    """The id at a door of a run that a program began, to be handed to a client.
+
+    Args:
+        service: Name of the team.
+        conversation: Its id, as who reads the run names it: without the tenant.
+        run_id: Id of the run in it.
+    """
+    told = json.dumps([service, conversation, run_id], ensure_ascii=False)
+    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
 
 class Tokens:

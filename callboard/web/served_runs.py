@@ -22,7 +22,7 @@ from callboard.teams.client import TeamClient
 from callboard.teams.listing import RunSummary, has_run, list_runs
 from callboard.teams.protocol import IfBusy, conversation_of, stream_of
 
-from .access import Identity
+from .access import Identity, door_id
 from .problems import RETRY, Problem, not_found
 
 KEPT: Final = 86_400.0  # seconds for which an idempotency key is known
@@ -50,8 +50,7 @@ class ServedRun:
     @property
     def id(self) -> str:
         """Its id at a door. It says where the run is, within the tenant of who shows it."""
-        told = json.dumps([self.service, self.conversation, self.run_id], ensure_ascii=False)
-        return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+        return door_id(self.service, self.conversation, self.run_id)
 
     @property
     def address(self) -> AgentId:

@@ -115,6 +115,15 @@ async def test_the_first_difference_is_named(runtime: RedisAgentRuntime) -> None
             tape.check(result.model_copy(update={"messages": changed}))
 
 
+async def test_a_cassette_that_nobody_asked_says_what_is_usually_missing(runtime: RedisAgentRuntime) -> None:
+    cassette = await recorded(runtime)
+    with (
+        pytest.raises(CassetteDifferenceError, match="the runtime starts inside of `with replay"),
+        replay(cassette),
+    ):
+        await runtime.stop_when_idle()
+
+
 async def test_a_run_that_was_not_recorded_has_no_cassette(runtime: RedisAgentRuntime) -> None:
     team = a_team(live, runtime=runtime)
     await host(team, runtime, team.name)

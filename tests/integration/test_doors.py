@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from callboard.web import door_id
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import ServerProcess, free_port
@@ -123,6 +124,9 @@ async def test_tenants_do_not_find_each_other(doors: Doors) -> None:
         assert bob.get("/runs", params={"after": run}).status_code == 404
         assert run not in [one["id"] for one in bob.get("/runs").json()["runs"]]
         assert run in [one["id"] for one in ada.get("/runs").json()["runs"]]
+        shown = ada.get(f"/runs/{run}").json()
+        assert shown["conversation"] == "c"
+        assert door_id("counters", "c", shown["run_id"]) == run
         ada.get(f"/runs/{run}/result?wait=20")
 
 

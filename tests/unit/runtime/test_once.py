@@ -131,7 +131,9 @@ async def test_a_function_that_is_not_async_is_refused(transport: FakeTransport)
     def pay() -> Any:
         return 250
 
-    with pytest.raises(DeclarationError, match="'pay' can't run: its function has to be async"):
+    with pytest.raises(
+        DeclarationError, match="'pay' has run and can't be recorded: its function has to be async"
+    ):
         await _recorder(transport)("pay", pay)
     assert transport.records == {}
 
