@@ -575,14 +575,22 @@ class ServiceFactory:
 
     Attributes:
         embedder: Returns what makes the vectors; None: the service has a store of its own kind.
+        folder: Where its memories are, on the machine that runs it; None: not in a folder.
 
     Args:
         open_store: Makes the store of a memory.
         embedder: As the attribute.
+        folder: As the attribute.
     """
 
-    def __init__(self, open_store: OpenStore, embedder: Callable[[], Embedder] | None = None) -> None:
+    def __init__(
+        self,
+        open_store: OpenStore,
+        embedder: Callable[[], Embedder] | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.embedder = embedder
+        self.folder = folder
         self._stores = SharedStores(open_store)
 
     def __call__(self) -> MemoryService:
@@ -649,6 +657,12 @@ def embedder_of_service(declaration: AgentDeclaration) -> Embedder | None:
     return factory.embedder() if isinstance(factory, ServiceFactory) and factory.embedder else None
 
 
+def folder_of_service(declaration: AgentDeclaration) -> Path | None:
+    """The folder of a memory service, on the machine that runs it; None: it has none, or it is not known."""
+    factory = declaration.factory
+    return factory.folder if isinstance(factory, ServiceFactory) else None
+
+
 def _given(store: Callable[[str], MemoryStore]) -> ServiceFactory:
     """Makes agents whose stores a function makes."""
     return ServiceFactory(lambda _, agent: store(agent))
@@ -683,6 +697,8 @@ def _chroma(
             memory.take_over_from(app.namespace)
         return memory
 
+    if isinstance(settings, PersistentChromaDBVectorMemoryConfig):
+        return ServiceFactory(open_chroma, shared, Path(settings.persistence_path))
     return ServiceFactory(open_chroma, shared)
 
 

@@ -20,6 +20,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from .errors import MemoryFailedError
+
 logger = logging.getLogger("callboard.memory")
 
 ChromaHandle: TypeAlias = Any
@@ -30,6 +32,8 @@ NEAR: Final = (
     3  # a record has to be among so many that are nearest to its own vector, or else is asked for by its id
 )
 MAP: Final = "index_metadata.pickle"  # which record is where in the graph
+FILE: Final = "chroma.sqlite3"  # texts and metadata of all memories of a store
+PATIENCE: Final = 30.0  # seconds to wait for others who write into it
 HEADER: Final = struct.Struct("<i6QiI3Q")
 LINKS: Final = struct.Struct("<I")  # bytes of the links that follow, for each vector; or how many follow
 
@@ -185,7 +189,40 @@ def drop_index(folder: Path, collection: str) -> None:
         folder: Of the store.
         collection: Chroma's id of the collection.
     """
-    with closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
+    with closing(sqlite3.connect(folder / FILE)) as database:
         query = "select id from segments where collection = ? and scope = 'VECTOR'"
         for (segment,) in database.execute(query, (collection,)).fetchall():
             shutil.rmtree(folder / segment, ignore_errors=True)
+
+
+def write_anew(folder: Path) -> bool:
+    """Write the file of a store anew: SQLite leaves the texts of deleted memories in it, and Chroma their vectors beside it.
+
+    A process may do so while another one has the store open: SQLite keeps them apart, and the other one waits. Not one that
+    has it open itself: Chroma brings a SQLite of its own, and two in one process know nothing of each other's locks.
+
+    Args:
+        folder: Of the store.
+
+    Returns:
+        False: there is no store in the folder.
+
+    Raises:
+        MemoryFailedError: It could not be written, for example because the disk is full.
+    """
+    if not (folder / FILE).is_file():
+        return False
+    # Looked for first: a collection is in the file before it has a folder, so one that begins meanwhile is known.
+    indexes = [path.parent for path in folder.glob("*/data_level0.bin")]
+    try:
+        with closing(sqlite3.connect(folder / FILE, timeout=PATIENCE, isolation_level=None)) as database:
+            database.execute("vacuum")
+            known = {segment for (segment,) in database.execute("select id from segments")}
+    except sqlite3.Error as error:
+        raise MemoryFailedError(
+            f"the memories in {folder} are deleted, and their texts are in its file until that can be written anew: {error}"
+        ) from error
+    for index in indexes:
+        if index.name not in known:
+            shutil.rmtree(index, ignore_errors=True)
+    return True

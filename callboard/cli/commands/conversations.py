@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -314,6 +315,27 @@ class _Memories:
                 async with location.opened() as memory:
                     await memory.clear()
 
+    async def write_anew(self) -> None:
+        """Leave nothing of what was forgotten in the file of the store, also of an attempt that was interrupted."""
+        from callboard.memory.chroma_index import write_anew
+        from callboard.memory_service import folder_of_service
+        from callboard.process.loader import load_app
+
+        from .memory import service_of
+
+        location = self._location("default")
+        if location is None:
+            return
+        folder = location.path
+        if folder is None and location.target is not None:
+            app = load_app(location.target)
+            folder = folder_of_service(app[service_of(app)])
+        if folder is None or not await asyncio.to_thread(write_anew, folder):
+            hint(
+                "what was remembered is deleted, and its text may be in the file of the memories until that is written "
+                "anew: run `chroma vacuum --path FOLDER` where it is"
+            )
+
     def _location(self, agent: str) -> MemoryLocation | None:
         from callboard.memory_service import MemoryService
         from callboard.process.loader import load_app
@@ -361,6 +383,7 @@ async def _forgotten(
         typer.confirm(f"Delete all of this of {one_line(key)}?", abort=True)
     if memories is not None:
         await memories.clear(remembered)
+        await memories.write_anew()
     for one in runs:
         await runtime.delete_run(one.stream)
         await runtime.delete_run(f"{one.stream}/takes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -74,15 +75,21 @@ def test_what_was_said_is_listed_shown_exported_and_deleted(desk: ShopFolder) ->
         assert STAYS in desk.out("runs", "list", "desk:app")
 
 
+def _files_with(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
 def test_all_of_a_customer_is_forgotten_memories_included(desk: ShopFolder) -> None:
     with desk.started("up", "desk:app", "--together", "1") as up:
         up.shows("works as")
         for key in (GONE, "ada"):
             desk.out("ask", "desk:app", "desk", "Where is it?", "--conversation", key)
-            (desk.folder / "tea.md").write_text("likes tea")
+            (desk.folder / "tea.md").write_text(f"likes tea, says {key}")
             desk.out("memory", "import", "tea.md", "--app", "desk:app", "--agent", f"customer/{key}")
         asked = desk.run("forget", "desk:app", GONE)
         assert (asked.returncode, "memories" in asked.stdout) == (2, True)
+        store = desk.folder / ".callboard" / "memory"
+        assert _files_with(store, f"says {GONE}")
         forgotten = desk.run("forget", "desk:app", GONE, "--yes")
         assert forgotten.stdout == f"{GONE} is forgotten\n"
         looked_for = desk.out(
@@ -93,5 +100,9 @@ def test_all_of_a_customer_is_forgotten_memories_included(desk: ShopFolder) -> N
         counts = {one["agent"]: one["count"] for one in remembered}
         assert counts.get("customer/ada") == 1
         assert not counts.get(f"customer/{GONE}")
+        assert not _files_with(store, GONE)
+        assert _files_with(store, "says ada")
+        found = desk.out("memory", "query", "tea", "--app", "desk:app", "--agent", "customer/ada")
+        assert "likes tea, says ada" in found
         named = desk.run("forget", "desk:app", "ada", "--yes", "--no-search")
         assert named.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from callboard.memory import (
     PersistentChromaDBVectorMemoryConfig,
     chroma_collection as collections,
 )
-from callboard.memory.chroma_index import HEADER, MAP
+from callboard.memory.chroma_index import HEADER, MAP, write_anew
 from callboard.memory.embedders import Embedder
+from callboard.memory.errors import MemoryFailedError
 from tests.unit.memory.contents import text
 
 MANY = [
@@ -279,3 +281,46 @@ async def test_adding_the_same_again_writes_nothing(tmp_path: Path, monkeypatch:
 def no_folder_stays_locked() -> Iterator[None]:
     yield
     assert collections._held == {}
+
+
+def with_secret(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+
+
+async def test_a_store_that_is_written_anew_has_nothing_of_what_was_deleted(tmp_path: Path) -> None:
+    assert not write_anew(tmp_path)
+    kept, forgotten = (
+        ChromaDBVectorMemory(
+            PersistentChromaDBVectorMemoryConfig(persistence_path=tmp_path, k=1, agent=agent),
+            HashingEmbedder(),
+        )
+        for agent in ("a", "b")
+    )
+    await kept.add(text("Ada likes tea."))
+    await forgotten.add(text("Bob has a secret."))
+    await forgotten.clear()
+    await forgotten.close()
+    await kept.close()
+    assert with_secret(tmp_path) == ["chroma.sqlite3"]
+
+    assert write_anew(tmp_path)
+
+    assert with_secret(tmp_path) == []
+    again = ChromaDBVectorMemory(kept.config, HashingEmbedder())
+    assert (await again.query("tea")).results[0].content == "Ada likes tea."
+    await again.close()
+    assert len(list(tmp_path.glob("*/data_level0.bin"))) <= 1
+
+
+async def test_a_store_that_can_not_be_written_anew_says_that_texts_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    await memory.add(text("a secret"))
+    await memory.close()
+    monkeypatch.setattr("callboard.memory.chroma_index.PATIENCE", 0.0)
+    other = sqlite3.connect(tmp_path / "chroma.sqlite3", isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(MemoryFailedError, match="their texts are in its file"):
+        write_anew(tmp_path)
+    other.close()
