@@ -55,6 +55,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "RetryingChatCompletionClient",
         "RuntimeStore",
     ),
+    "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.models.openai": (
         "AzureOpenAIChatCompletionClient",
         "OpenAIChatCompletionClient",
@@ -92,6 +93,7 @@ AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
     "autogen_core.tools": "callboard.tools",
     "autogen_ext.code_executors.local": "callboard.code",
     "autogen_ext.memory.chromadb": "callboard.memory",
+    "autogen_ext.models.ollama": "callboard.models.ollama",
     "autogen_ext.models.openai": "callboard.models.openai",
     "autogen_ext.models.replay": "callboard.models",
     "autogen_ext.tools.code_execution": "callboard.code",
@@ -102,16 +104,13 @@ AUTOGEN_PACKAGES: Final[Mapping[str, str]] = {
 # AutoGen's providers that have another name here, and its short names.
 AUTOGEN: Final[Mapping[str, str]] = {
     "AzureOpenAIChatCompletionClient": "callboard.models.openai.AzureOpenAIChatCompletionClient",
+    "OllamaChatCompletionClient": "callboard.models.ollama.OllamaChatCompletionClient",
     "OpenAIChatCompletionClient": "callboard.models.openai.OpenAIChatCompletionClient",
     "autogen_ext.models.cache.ChatCompletionCache": "callboard.models.CachedChatCompletionClient",
     "azure_openai_chat_completion_client": "callboard.models.openai.AzureOpenAIChatCompletionClient",
     "openai_chat_completion_client": "callboard.models.openai.OpenAIChatCompletionClient",
 }
 
-_OLLAMA: Final = (
-    "Ollama speaks OpenAI's API: use callboard.models.openai.OpenAIChatCompletionClient with "
-    "base_url http://localhost:11434/v1"
-)
 _ANTHROPIC: Final = (
     "Anthropic has an address that speaks OpenAI's API: use callboard.models.openai.OpenAIChatCompletionClient "
     "with a model claude-..."
@@ -119,9 +118,7 @@ _ANTHROPIC: Final = (
 
 # AutoGen's providers that we do not have, and what to use in their place.
 ELSEWHERE: Final[Mapping[str, str]] = {
-    "OllamaChatCompletionClient": _OLLAMA,
     "autogen_ext.models.anthropic.AnthropicChatCompletionClient": _ANTHROPIC,
-    "autogen_ext.models.ollama.OllamaChatCompletionClient": _OLLAMA,
     "autogen_ext.tools.mcp.SseMcpToolAdapter": "use callboard.tools.McpWorkbench over streamable HTTP",
     "autogen_ext.tools.mcp.StdioMcpToolAdapter": "use callboard.tools.McpWorkbench",
     "autogen_ext.tools.mcp.StreamableHttpMcpToolAdapter": "use callboard.tools.McpWorkbench",

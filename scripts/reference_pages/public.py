@@ -28,6 +28,7 @@ MODULES: Final = (
     "callboard.base",
     "callboard.models",
     "callboard.models.openai",
+    "callboard.models.ollama",
     "callboard.tools",
     "callboard.code",
     "callboard.memory",
@@ -211,6 +212,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "AzureOpenAIChatCompletionClient",
         "OpenAIEmbedder",
     ),
+    "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.tools": (
         "tool",
         "FunctionTool",

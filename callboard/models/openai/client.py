@@ -257,7 +257,7 @@ def _info_of(capabilities: ModelCapabilities) -> ModelInfo:
 
 def _with_key(model: str, options: dict[str, Any]) -> dict[str, Any]:
     endpoint, address = options.get("azure_endpoint"), options.get("base_url")
-    if endpoint and not _is_trusted(endpoint, os.environ.get("AZURE_OPENAI_ENDPOINT")):
+    if endpoint and not is_trusted(endpoint, os.environ.get("AZURE_OPENAI_ENDPOINT")):
         host = urlsplit(endpoint).hostname or endpoint
         raise ComponentNotAllowedError(f"sending the keys of this environment to {host}", "hosts", host)
     if not address or options.get("api_key"):
@@ -265,7 +265,7 @@ def _with_key(model: str, options: dict[str, Any]) -> dict[str, Any]:
     vendor = next((there for prefix, (there, _) in VENDORS.items() if model.startswith(prefix)), None)
     if address == vendor:
         return {name: value for name, value in options.items() if name != "base_url"}
-    if _is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL")):
+    if is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL")):
         return options
     return {**options, "api_key": NO_KEY}
 
@@ -277,12 +277,13 @@ def names_stranger(config: OpenAIClientConfigurationConfigModel) -> bool:
         ComponentNotAllowedError: so it is, and its address is a private one (a ValueError).
     """
     address, vendors = config.base_url, [there for there, _ in VENDORS.values()]
-    if not address or _is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL"), *vendors):
+    if not address or is_trusted(address, OPENAI_ADDRESS, os.environ.get("OPENAI_BASE_URL"), *vendors):
         return False
     return has_to_be_public(urlsplit(address).hostname or "")
 
 
-def _is_trusted(address: str, *known: str | None) -> bool:
+def is_trusted(address: str, *known: str | None) -> bool:
+    """Whether the caller of `load_component`, or one of these, names an address that a config has."""
     if address.rstrip("/") in {one.rstrip("/") for one in known if one}:
         return True
     return urlsplit(address).hostname in permissions().hosts

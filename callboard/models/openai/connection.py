@@ -300,6 +300,19 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         raise BadResponseError(model, f"{address} sent something that is not JSON") from error
 
 
+@contextmanager
+def errors_in_a_word() -> Iterator[None]:
+    """Take an error's text where a server sends a text alone (Ollama), and OpenAI's API a table."""
+    import openai
+
+    try:
+        yield
+    except openai.APIStatusError as error:
+        if isinstance(error.body, str):
+            error.message, error.body = error.body, {"message": error.body}
+        raise
+
+
 def reported(model: str, secret: str | None, error: WireError) -> ModelError:
     """The error for one that came with status 200 (OpenRouter does that)."""
     code = str(error.code)

@@ -29,6 +29,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     [
         "import callboard, callboard.memory",
         "import callboard.runtime.runtime, callboard.models, callboard.memory.contexts",
+        "import callboard.models.ollama",
         "import callboard.models; [getattr(callboard.models, name) for name in callboard.models.__all__]",
     ],
 )
