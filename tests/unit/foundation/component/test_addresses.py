@@ -48,6 +48,10 @@ def config_of(name: str, host: str, port: int) -> dict[str, Any]:
                 "api_key": "k",
             },
         },
+        "OllamaChatCompletionClient.host": {
+            "provider": "callboard.models.ollama.OllamaChatCompletionClient",
+            "config": {"model": "gpt-4o", "host": f"http://{host}:{port}"},
+        },
         "ChromaDBVectorMemory.host": {
             "provider": "callboard.memory.ChromaDBVectorMemory",
             "config": {"client_type": "http", "host": host, "port": port},
@@ -64,6 +68,7 @@ FIELDS = (
     "McpWorkbench.url",
     "OpenAIChatCompletionClient.base_url",
     "OpenAIChatCompletionClient.azure_endpoint",
+    "OllamaChatCompletionClient.host",
     "ChromaDBVectorMemory.host",
     "HttpTool.host",
 )
@@ -157,12 +162,15 @@ def test_every_field_that_names_a_server_is_tried() -> None:
                 _fields(schema, {Image})
             )  # the addresses of pictures are for models: nothing here fetches one
             found |= {f"{name}.{field}" for field in fields if any(word in field for word in WORDS)}
-    # The same class by AutoGen's other name; hosts of redirects, which allow_private opens with `hosts` only; what holds url
+    # The same class by AutoGen's other name; fields that the client of Ollama refuses;
+    # hosts of redirects, which allow_private opens with `hosts` only; what holds url
     known = {
         "AzureOpenAIChatCompletionClient.azure_endpoint",
         "AzureOpenAIChatCompletionClient.base_url",
         "HttpTool.allowed_hosts",
         "McpWorkbench.server_params",
+        "OllamaChatCompletionClient.azure_endpoint",
+        "OllamaChatCompletionClient.base_url",
     }
     assert found - known == set(FIELDS)
 
