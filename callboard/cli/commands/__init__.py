@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "deploy": "operations",
     "demo": "starter",
     "runs": "runs",
+    "trace": "trace",
     "conversations": "conversations",
     "forget": "conversations",
     "schedules": "schedules",
