@@ -85,7 +85,7 @@ def test_what_ends_for_sure_is_waited_for_however_long_it_takes() -> None:
     assert isinstance(first, Retry)
     assert (first.delay, first.waited) == (3_001, 0.001), "of what may never end it has waited nothing"
     assert decided(policy, 1, TomorrowError(), INFO, waited=30.0) == Retry(
-        3_001, "ValueError: x", INFO, waited=30.0
+        3_001, "ConnectionError: away", INFO, waited=30.0
     )
 
 
