@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from callboard import (
     TypeSubscription,
     event,
 )
+from callboard.broker.errors import ConnectionLostError
 from callboard.broker.redis.operations import forgetting
 from callboard.broker.redis.operations.conversations import conversations, utterances
 from callboard.broker.redis.operations.deadletters import list_letters
@@ -202,3 +203,39 @@ async def test_conversations_are_read_from_logs(runtimes: Runtimes) -> None:
     said = [each async for each in utterances(desk.publisher.transport, found[0])]
     assert [each.text for each in said] == [f"{GONE} first of {GONE}"]
     assert len(await conversations(desk.publisher.transport, agent_type="clerk")) == 1 + len(OTHERS)
+
+
+async def test_cut_off_anywhere_it_is_given_again_and_leaves_nothing(
+    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(runtimes)
+    worker = await desk.begin()
+    await worker.close()
+    await desk.leave_more()
+    transport = desk.publisher.transport
+    messages = (await find(transport, GONE)).messages
+    command, calls, limit = transport.admin.command, 0, 0
+
+    async def command_or_die(*words: Any) -> Any:
+        nonlocal calls
+        calls += words[0] in ("UNLINK", "XDEL", "XACK", "ZREM", "HDEL")
+        if calls > limit:
+            raise ConnectionLostError("lost")
+        return await command(*words)
+
+    monkeypatch.setattr(transport.admin, "command", command_or_die)
+    while True:
+        calls, limit = 0, limit + 1
+        try:
+            await forget(transport, GONE)
+            break
+        except ConnectionLostError:
+            assert await command("HLEN", transport.keys.of("paused")) == 2, "no handler runs in between"
+    monkeypatch.undo()
+    assert limit > 6
+    assert await named_in(transport, GONE) == {}
+    # Of a message that had asked, records and questions would stay for years.
+    left = await transport.names_after(transport.keys.prefix)
+    assert [name for name in left if name.partition(":")[2].partition(":")[2] in messages] == []
+    assert await transport.admin.command("HLEN", transport.keys.of("paused")) == 0
+    assert [one for one in await faults(transport) if GONE in one.names] == []

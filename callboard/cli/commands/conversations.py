@@ -184,10 +184,14 @@ def _read(
 
     read_ones = run(read())
     if not read_ones:
-        raise CommandFailed(
-            f"there is no conversation {key!r}: `callboard conversations list` shows them", FAILED
-        )
+        raise _unknown(key)
     return read_ones
+
+
+def _unknown(key: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no conversation {key!r}: `callboard conversations list` shows them", FAILED
+    )
 
 
 def _named(names: list[str]) -> tuple[str | None, str]:
@@ -225,9 +229,7 @@ def delete(
             return await _forgotten(runtime, key, types, of, yes)
 
     if run(work()) is None:
-        raise CommandFailed(
-            f"there is no conversation {key!r}: `callboard conversations list` shows them", FAILED
-        )
+        raise _unknown(key)
     say(f"{key} is deleted")
 
 
@@ -363,6 +365,7 @@ async def _forgotten(
     """Show what goes, ask, and delete it: of agents of these types, runs of these teams; None: of all."""
     from callboard.broker.redis.operations.forgetting import KeyBusyError, find, forget as forget_key
     from callboard.teams import list_runs
+    from callboard.teams.loop import takes_of
 
     runs = [
         one
@@ -386,7 +389,7 @@ async def _forgotten(
         await memories.write_anew()
     for one in runs:
         await runtime.delete_run(one.stream)
-        await runtime.delete_run(f"{one.stream}/takes")
+        await runtime.delete_run(takes_of(one.stream))
     try:
         return await forget_key(runtime.transport, key, types)
     except KeyBusyError as error:

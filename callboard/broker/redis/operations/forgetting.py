@@ -3,7 +3,8 @@
 First it is looked for (`find`), so that a person sees what goes. Then the agents are paused, so that no handler runs while
 what it would use is taken away; entries, states, logs, records, questions and timers go; the books are mended, and the
 agents go on. A message that comes meanwhile is handled afterwards, by an agent that begins anew. A deletion that was
-interrupted is given again.
+interrupted leaves the agents paused, and is given again: what a message leads to goes before the message, so that it is
+found once more.
 """
 
 from __future__ import annotations
@@ -71,6 +72,12 @@ class Forgotten:
     questions: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     usage: list[str] = field(default_factory=list)
+
+    @property
+    def references(self) -> set[str]:
+        """Its messages, as other keys of the namespace name them."""
+        places = {**self.entries, **{f"dead:{name}": ids for name, ids in self.letters.items()}}
+        return {f"{stream} {entry}" for stream, ids in places.items() for entry in ids}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -201,23 +208,29 @@ async def forget(transport: RedisTransport, key: str, types: Collection[str] | N
 
     Raises:
         KeyBusyError: A handler of it does not end.
-        BrokerError: The server does not answer: give the same call again.
+        BrokerError: The server does not answer: give the same call again. Until then the agents stay paused.
     """
     agents = [name for name in await _agent_types(transport) if types is None or name in types]
     paused = [name for name in agents if await transport.order("pause", "key", f"{name}/{key}", BY, "")]
     try:
         await _until_at_rest(transport, agents, key)
-        found = await find(transport, key, types)
-        await _Deletion(transport, key, agents, found).run()
-    finally:
-        # Also those that an interrupted call has left paused.
-        for name in {*paused, *await _left_paused(transport, key)}:
-            await transport.order("resume", "key", f"{name}/{key}", BY)
+    except (KeyBusyError, asyncio.CancelledError):  # nothing was deleted
+        await _resume(transport, paused, key)
+        raise
+    found = await find(transport, key, types)
+    await _Deletion(transport, key, agents, found).run()
+    # Also those that an interrupted call has left paused.
+    await _resume(transport, {*paused, *await _left_paused(transport, key)}, key)
     await _forget_events(transport, key)
     if types is None:
         await _forget_handled(transport, key)
         await _forget_ids(transport, key)
     return found
+
+
+async def _resume(transport: RedisTransport, agents: Iterable[str], key: str) -> None:
+    for name in agents:
+        await transport.order("resume", "key", f"{name}/{key}", BY)
 
 
 async def _agent_types(transport: RedisTransport) -> list[str]:
@@ -253,18 +266,19 @@ class _Deletion:
         self._found = found
 
     async def run(self) -> None:
-        await self._letters()
-        await self._entries()
+        # Killed behind the messages, what they led to would not be found again, and some of it has no lifetime.
         await self._records()
         await self._questions()
+        await self._blobs()
         await self._timers()
+        await self._letters()
+        await self._entries()
         for agent_type in self._agents:
             await self._mend(agent_type)
         found = self._found
         names = [*found.logs, *found.states, *found.usage, *found.requests, f"inputs:{self._key}"]
         for part in _parts(names):
             await self._unlink(part)
-        await self._blobs()
 
     async def _unlink(self, names: Iterable[str]) -> None:
         of = self._transport.keys.of
@@ -279,16 +293,11 @@ class _Deletion:
     async def _entries(self) -> None:
         """What a group was given of them is acknowledged; what waits behind an agent is mended afterwards."""
         for stream, ids in self._found.entries.items():
-            groups = await self._groups(stream)
+            groups = await _groups(self._transport, stream)
             for part in _parts(ids):
                 for group in groups:
                     await _command(self._transport, "XACK", stream, group, *part)
                 await _command(self._transport, "XDEL", stream, *part)
-
-    async def _groups(self, stream: str) -> list[str]:
-        name = self._transport.keys.of(stream).encode("utf-8", "surrogateescape")
-        found = await self._transport.admin.command("XINFO", "GROUPS", name)
-        return [fields_of(flat)["name"].decode(errors="replace") for flat in found]
 
     async def _records(self) -> None:
         """What handlers recorded for these messages, and what came to them while they waited."""
@@ -327,7 +336,7 @@ class _Deletion:
         await self._early(agent_type)
 
     async def _early(self, agent_type: str) -> None:
-        gone = {f"{stream} {entry}" for stream, ids in self._found.entries.items() for entry in ids}
+        gone = self._found.references
         for member in (await pages(self._transport, "ZSCAN", f"early:{agent_type}"))[::2]:
             if member.decode(errors="replace").partition("|")[2] in gone:
                 await _command(
@@ -336,9 +345,7 @@ class _Deletion:
 
     async def _blobs(self) -> None:
         """Large bodies that no other place needs go now, and not when the server next looks at them."""
-        gone = {f"{stream} {entry}" for stream, ids in self._found.entries.items() for entry in ids}
-        gone |= {f"dead:{name} {entry}" for name, ids in self._found.letters.items() for entry in ids}
-        gone |= {f"timer:{name}" for name in self._found.delayed}
+        gone = self._found.references | {f"timer:{name}" for name in self._found.delayed}
         async for name in _names(self._transport):
             if not name.startswith("blob:"):
                 continue
@@ -376,14 +383,20 @@ async def _forget_handled(transport: RedisTransport, key: str) -> None:
 
 
 async def _is_handled(transport: RedisTransport, stream: str, entry: str) -> bool:
-    name = transport.keys.of(stream).encode("utf-8", "surrogateescape")
-    groups = [fields_of(flat) for flat in await transport.admin.command("XINFO", "GROUPS", name)]
-    for group in groups:
-        if _order(group["last-delivered-id"].decode()) < _order(entry):
+    groups = await _groups(transport, stream)
+    for group, position in groups.items():
+        if _order(position) < _order(entry):
             return False
-        if await transport.admin.command("XPENDING", name, group["name"], entry, entry, 1):
+        if await _command(transport, "XPENDING", stream, group, entry, entry, 1):
             return False
     return bool(groups)
+
+
+async def _groups(transport: RedisTransport, stream: str) -> dict[str, str]:
+    """How far each group of a stream is, as the id of the last entry that it was given."""
+    name = transport.keys.of(stream).encode("utf-8", "surrogateescape")
+    found = [fields_of(flat) for flat in await transport.admin.command("XINFO", "GROUPS", name)]
+    return {one["name"].decode(errors="replace"): one["last-delivered-id"].decode() for one in found}
 
 
 def _order(entry: str) -> tuple[int, ...]:
