@@ -168,6 +168,7 @@ class CommandError(BrokerError):
     Attributes:
         undeclared_in: the namespace, where a process would declare something, and its user may not; else "".
         is_undeployed: the server lacks the functions of this version, and the user may not load them.
+        namespace: the namespace that a command of `callboard` was about; "": it is not known.
     """
 
     template = "{sentence}"
@@ -175,6 +176,7 @@ class CommandError(BrokerError):
     reason: str
     undeclared_in: str = ""
     is_undeployed: bool = False
+    namespace: str = ""
 
     @property
     def sentence(self) -> str:

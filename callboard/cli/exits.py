@@ -116,21 +116,30 @@ def sentence_of(error: BaseException, command: str = "") -> str:
     if undeclared and role == "publisher":
         return str(error)  # rights to publish are enough, once a worker was there
     if isinstance(error, CommandError) and is_refused_right(str(error)):
-        error = error.__cause__ if undeclared and error.__cause__ else error
-        if "'function|" in str(error):
-            role = "deploy"  # functions are of all namespaces
-        confined = () if role == "deploy" else ("--namespace", "NAME")
-        rules = shell_line("callboard", "acl", role, *confined)
-        return (
-            f"the user that you log in as may not do what `callboard {command}` does: it needs the role {role}, and "
-            f"`{rules}` prints its rules. The server says: {error}"
-        )
+        cause = error.__cause__ if undeclared and error.__cause__ else error
+        return _refusal(str(cause), error.namespace or error.undeclared_in, command, role)
     if isinstance(error, CallboardError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         return f"{text}{_notes_of(error)}"
     return f"unexpected {type(error).__name__}: {error}{_notes_of(error)} (--debug shows where)"
+
+
+def _refusal(said: str, namespace: str, command: str, role: str) -> str:
+    """What a user of the server lacks. The same role in another namespace is no right in this one."""
+    does = f"what `callboard {command}` does"
+    if "'function|" in said:
+        role, place = "deploy", ""  # functions are of all namespaces
+        rules = shell_line("callboard", "acl", role)
+    else:
+        place = f" in the namespace {namespace!r}" if namespace else ""
+        rules = shell_line("callboard", "acl", role, "--namespace", namespace or "NAME")
+    there = " there" if place else ""
+    return (
+        f"the user that you log in as may not do {does}{place}: it needs the role {role}{there}, and "
+        f"`{rules}` prints its rules. The server says: {said}"
+    )
 
 
 def _notes_of(error: BaseException) -> str:

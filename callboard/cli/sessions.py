@@ -94,10 +94,11 @@ async def publisher(app: App, url: str | None, namespace: str | None) -> AsyncIt
     from callboard.runtime.runtime import RedisAgentRuntime
 
     settings = settings_for(app, url, namespace)
-    async with RedisAgentRuntime.from_app(
-        app, settings.url, namespace=settings.namespace, settings=settings, types=()
-    ) as runtime:
-        yield runtime
+    with _naming(settings.namespace):
+        async with RedisAgentRuntime.from_app(
+            app, settings.url, namespace=settings.namespace, settings=settings, types=()
+        ) as runtime:
+            yield runtime
 
 
 @contextlib.asynccontextmanager
@@ -180,9 +181,22 @@ async def _transport(
         settings = await _with_namespace(server.url, settings, is_given=bool(target or namespace))
         transport = RedisTransport(server.url, settings)
         try:
-            yield transport
+            with _naming(settings.namespace):
+                yield transport
         finally:
             await transport.close()
+
+
+@contextlib.contextmanager
+def _naming(namespace: str | None) -> Iterator[None]:
+    """Note the namespace in what the server refuses: its user may have the same role in another one."""
+    from callboard.broker.errors import CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        error.namespace = namespace or ""
+        raise
 
 
 @contextlib.asynccontextmanager
@@ -200,12 +214,13 @@ async def runs_at(
     settings = settings_for(app, url, namespace)
     async with running_server(settings.url) as server:
         settings = await _with_namespace(server.url, settings, is_given=bool(target or namespace))
-        await _check_namespace_at(server.url, settings)
-        runtime = RedisAgentRuntime(server.url, settings=settings)
-        if app is not None:
-            runtime.add_message_types(app.message_classes())
-        async with runtime:
-            yield runtime
+        with _naming(settings.namespace):
+            await _check_namespace_at(server.url, settings)
+            runtime = RedisAgentRuntime(server.url, settings=settings)
+            if app is not None:
+                runtime.add_message_types(app.message_classes())
+            async with runtime:
+                yield runtime
 
 
 async def _with_namespace(url: str, settings: BrokerSettings, *, is_given: bool) -> BrokerSettings:

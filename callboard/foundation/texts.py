@@ -7,33 +7,60 @@ import math
 import os
 import shlex
 import sysconfig
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from . import CallboardError
 
-# A key may hold anything, also what moves a terminal's cursor or begins a line of its own. Written as JSON writes it.
-# Marks of direction let a text be read in another order than it has, such as the arguments of a call that a person allows.
-_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_NUMBERS: Final = (*range(32), *range(127, 160), 0x2028, 0x2029, *_DIRECTIONS)
-_CONTROLS: Final = {number: f"\\u{number:04x}" for number in _NUMBERS}
-_BUT_LINES: Final = {number: text for number, text in _CONTROLS.items() if chr(number) not in "\n\t"}
+# A key may hold anything, also what moves a terminal's cursor, begins a line of its own, or lets a text be read in another
+# order than it has, such as the arguments of a call that a person allows; or what is not seen at all, so that two names look
+# alike. What joins letters and parts of emoji stays: languages are written with it.
+_HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS: Final = "\u200c\u200d"
 
 
 def one_line(text: str) -> str:
-    r"""A text with `\u001b` for each control character, ends of lines among them."""
-    return text if text.isprintable() else text.translate(_CONTROLS)
+    r"""A text with `\u001b` for each character that is not seen, ends of lines among them. Letters' joiners stay."""
+    return text if text.isprintable() else "".join(map(_seen, text))
 
 
 def printable(text: str) -> str:
-    r"""A text with `\u001b` for each control character but ends of lines and tabs."""
-    return text if text.isprintable() else text.translate(_BUT_LINES)
+    r"""A text with `\u001b` for each character that is not seen, but for ends of lines, tabs and letters' joiners."""
+    return text if text.isprintable() else "".join(c if c in "\n\t" else _seen(c) for c in text)
+
+
+def _seen(character: str) -> str:
+    if character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
+        return character
+    return json.dumps(character)[1:-1] if character >= "\x7f" else f"\\u{ord(character):04x}"
 
 
 def shell_line(*words: object) -> str:
-    """Words as a command that can be pasted into a shell: what others have chosen of it, such as a key, stays one word."""
-    return one_line(shlex.join(map(str, words)))
+    r"""Words as a command that can be pasted into a shell: what others have chosen of it, such as a key, stays one word.
+
+    A word with characters that are not seen is written in bash's and zsh's way, `$'a\012b'`, and is the same word there.
+    """
+    return " ".join(_word(str(word)) for word in words)
+
+
+def _word(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    # By bytes, in octal: what `\u` gives depends on the shell's locale, and `\x` has no end that all shells agree on.
+    return "$'" + "".join(map(_quoted, word)) + "'"
+
+
+def _quoted(character: str) -> str:
+    if character.isprintable():
+        return f"\\{character}" if character in "\\'" else character
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", _argument(character)))
+
+
+def _argument(character: str) -> str:
+    # How a byte of the command line that is no UTF-8 is kept, such as the name of a folder, and all other halves of pairs.
+    return "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
 
 
 @cache

@@ -98,7 +98,11 @@ class Project:
             # As it was when it was raised: by now there may be more money, or less may be set aside.
             return NoMoneyException.told_by(first.error) or NoMoneyException(*await self._money())
         return RoleFailedError(
-            first.agent_type, first.error or first.reason, first.message_id, len(letters) - 1
+            first.agent_type,
+            first.error or first.reason,
+            first.message_id,
+            len(letters) - 1,
+            self._runtime.transport.keys.namespace,
         )
 
     async def _money(self) -> tuple[float, float]:

@@ -92,11 +92,13 @@ class RoleFailedError(RolesError):
     error: str  # what it raised at last, `Type: text`; else why the message was given up
     message_id: str  # as `callboard dead show` takes it
     others: int = 0  # how many more were given up
+    namespace: str = ""  # where; "": the one that commands take by themselves
 
     @property
     def show(self) -> str:
         """The command that shows it."""
-        return shell_line("callboard", "dead", "show", f"{self.role}/{self.message_id}")
+        where = ("--namespace", self.namespace) if self.namespace else ()
+        return shell_line("callboard", "dead", "show", *where, f"{self.role}/{self.message_id}")
 
     @property
     def more(self) -> str:

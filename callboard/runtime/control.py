@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,7 +62,8 @@ class Control:
             message_id: the id that its sender gave it.
         """
         transport = await self._connect()
-        until = int(time.time() * 1000) + int(transport.settings.dedupe_window * 1000)
+        # By the server's time: a clock that is behind would let it be forgotten before the message is due.
+        until = transport.now_ms() + int(transport.settings.dedupe_window * 1000)
         await transport.order("cancel", check_text("message id", message_id), until)
 
     async def resume(self, what: AgentId | AgentType | str, *, by: str = "") -> bool:

@@ -89,3 +89,18 @@ def test_a_server_whose_clock_jumps_is_followed(monkeypatch: pytest.MonkeyPatch,
     steady.ms += SECOND
     known.observe(int(5_001_000 + jump), steady.ms - 1)
     assert abs(known.now_ms() - 5_001_000 - jump) <= 2
+
+
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+async def test_the_first_act_of_a_process_is_to_cancel(
+    runtimes: Runtimes, skew: Skew, seconds: float
+) -> None:
+    """It is remembered from now on, by the server's time: a clock that is behind let it be forgotten at once."""
+    await _answering(runtimes)
+    skew(seconds)
+    cancelling = runtimes.new()
+    await cancelling.control.cancel("m1")
+    transport = cancelling.transport
+    until = float(await transport.admin.command("ZSCORE", transport.keys.of("cancelled"), "m1"))
+    now, _ = await transport.admin.command("TIME")
+    assert abs(until / 1000 - int(now) - transport.settings.dedupe_window) < HOUR / 4

@@ -332,7 +332,13 @@ async def test_after_a_failover_a_worker_that_may_not_load_functions_finds_them_
         url = address.url.replace("://", "://worker:worker@")
         async with RedisAgentRuntime.from_app(app, url, settings=settings) as worker:
             worker.start()
-            assert await _answers(worker)
+            await eventually(lambda: _answers(worker), 30, what="an answer by way of the primary")
+
+            async def has_caught_up() -> bool:
+                return bool(await old.admin.command("WAIT", 1, 0))
+
+            # What the primary takes with it is not what this is about.
+            await eventually(has_caught_up, 30)
             primary.kill()
             await new.admin.command("REPLICAOF", "NO", "ONE")
             address.target = replica.port

@@ -157,9 +157,15 @@ def test_a_user_with_too_few_rights_is_told_which_role_it_needs(
     *refused, asked = shop.run_each(*(command + options for command in commands), ask)
     for name, done in zip(names, refused, strict=True):
         assert done.returncode == 1
-        assert f"may not do what `callboard {name}` does: it needs the role operator" in done.stderr
-        assert "`callboard acl operator --namespace NAME` prints its rules" in done.stderr
+        assert f"may not do what `callboard {name}` does in the namespace 'shop': " in done.stderr
+        assert (
+            "it needs the role operator there, and `callboard acl operator --namespace shop` prints its rules"
+            in (done.stderr)
+        )
         assert done.stderr.count("\n") == 1
+    # The same user in another namespace: that is named.
+    elsewhere = shop.run("inspect", "clerk/a", "--namespace", "other", "--url", url)
+    assert "in the namespace 'other': it needs the role operator there" in elsewhere.stderr
     assert (asked.returncode, asked.stderr.count("\n")) == (4, 1)  # who works it may not see
     assert "did not answer within 0.2 s" in asked.stderr
     assert "Give it longer with timeout= (--timeout)" in " ".join(asked.stderr.split())
@@ -183,7 +189,7 @@ def test_a_publisher_that_comes_before_the_workers_is_told_to_wait_for_one(
         assert "it needs the role" not in sent.stderr
     for working in (worked, upped):
         assert (working.returncode, working.stderr.count("\n")) == (78, 1)
-        assert "it needs the role worker, and `callboard acl worker " in working.stderr
+        assert "it needs the role worker there, and `callboard acl worker " in working.stderr
         assert "start a worker" not in working.stderr
 
 
@@ -195,7 +201,7 @@ def test_where_only_publishing_is_allowed_no_process_is_started(
     redis_cli(shop, server, *shlex.split(shop.out("acl", "publisher", "--namespace", "shop")))
     done = shop.run("up", "shop:app", "--url", f"unix://callboard-publisher:PASSWORD@{server.path}")
     assert done.returncode == 78
-    assert "it needs the role worker, and `callboard acl worker " in done.stderr
+    assert "it needs the role worker there, and `callboard acl worker " in done.stderr
     assert " | " not in done.stderr, "no process said anything"
     assert done.stderr.count("\n") == 2, "where it is, and why not"
 

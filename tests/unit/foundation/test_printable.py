@@ -18,8 +18,15 @@ def test_nothing_is_shown_in_another_order_than_it_has() -> None:
     assert one_line("pay \u202e001\u2066") == printable("pay \u202e001\u2066") == "pay \\u202e001\\u2066"
 
 
+@pytest.mark.parametrize("hidden", "\u200e\u200f\u061c\u200b\ufeff\u00ad\u2060\U000e0041\ud800")
+def test_no_character_is_hidden(hidden: str) -> None:
+    """Two names that look alike would be taken for one, and half of a pair can't be printed at all."""
+    shown = json.dumps(hidden)[1:-1]
+    assert one_line(f"a{hidden}b") == printable(f"a{hidden}b") == f"a{shown}b"
+
+
 def test_what_can_be_shown_stays() -> None:
-    text = "user:42 ü/☃ 家"
+    text = "user:42 ü/☃ 家 \U0001f469\u200d\U0001f680 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"  # joined letters
     assert one_line(text) == printable(text) == text
 
 
@@ -50,6 +57,12 @@ def test_what_is_pasted_into_a_shell_is_one_word_whatever_it_holds(name: str) ->
     assert done.stdout.decode() == f"resume|{name}|--now|"
 
 
-def test_what_is_pasted_is_one_line() -> None:
-    line = shell_line("callboard", "resume", "eater/x\ntouch PWNED\x1b[2J")
-    assert line == r"callboard resume 'eater/x\u000atouch PWNED\u001b[2J'"
+HIDDEN = ["a\nb", "a\x1b[2J", "\u202e7", "\x077", "it's\t\\n", "\u200bü", "\udcff", "\U000e0041"]
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_is_pasted_is_one_line_that_can_be_seen_and_names_the_same(name: str) -> None:
+    line = shell_line("printf", "%s", name)
+    assert line.isprintable()
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+    assert done.stdout == name.encode("utf-8", "surrogateescape")
