@@ -20,6 +20,7 @@ from callboard.broker.errors import BrokerError
 from callboard.broker.redis.keys import CONTROL
 from callboard.broker.redis.operations.pulse import Pulse
 from callboard.foundation.tasks import meanwhile
+from callboard.process.starting import Forks, Programs, Starter, can_fork
 from callboard.process.supervisor import (
     Ending,
     ProcessPlan,
@@ -359,6 +360,7 @@ def board(*, to_stderr: bool = False) -> Iterator[Board]:
         pane.close()
 
 
+WORTH_A_FORK: Final = 3  # processes: for fewer, the server that makes them takes what they save
 ALL_TYPES: Final = "all"
 """The name of a process that runs all agent types."""
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -379,6 +381,7 @@ class FleetPlan:
         policy: When to restart.
         options: Further options of `callboard worker`.
         environ: Added to the environment of the processes.
+        fork: Where there are several, they share what they load of installed packages.
     """
 
     target: str
@@ -390,6 +393,14 @@ class FleetPlan:
     options: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     together: int = 0
+    fork: bool = True
+
+    def starter(self, notice: Callable[[str], None]) -> Starter:
+        """What starts the processes."""
+        environ = {**environment(self.url), **self.environ}
+        if self.fork and can_fork() and len(self.plans()) >= WORTH_A_FORK:
+            return Forks(self.target, environ, notice)
+        return Programs(environ)
 
     def plans(self) -> list[ProcessPlan]:
         """One per process; several of the same are numbered."""
@@ -430,7 +441,7 @@ class Fleet:
             release=self._release,
             grace=plan.grace,
             policy=plan.policy,
-            environ={**environment(plan.url), **plan.environ},
+            starter=plan.starter(board.notice),
             patience=transport.settings.lease,
             # A worker may wait so long for an answer until it notices that the server it asked is gone.
             patience_after_loss=transport.settings.lease + transport.settings.socket_timeout,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from callboard.process import loading
+from callboard.process import FORK_SERVER, loading
 
 from .exits import BROKEN_PIPE, DEBUG, GROUPS, INTERRUPTED, code_of, complain, sentence_of
 from .output import OutputClosedError
@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     _have_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == [FORK_SERVER]:
+        # What follows is done by each worker that it makes, with a command line of its own.
+        given = _forked(given[1:])
     own = given[: given.index("--")] if "--" in given else given
     debug = DEBUG in own
     if debug:
@@ -32,6 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _set_up_logging(debug)
     with loading():  # most commands do little else; a worker has a number of its own once it works
         sys.exit(_run(given, debug))
+
+
+def _forked(words: Sequence[str]) -> list[str]:
+    from callboard.process.fork_server import serve
+
+    from . import worker_process as _  # noqa: F401 - what all workers share
+
+    line, target = words
+    with loading():
+        found = serve(int(line), target)
+    if found is None:
+        sys.exit(0)
+    return found
 
 
 def _run(arguments: list[str], debug: bool) -> int:

@@ -7,6 +7,9 @@ import gc
 from collections.abc import Iterator
 from typing import Final
 
+FORK_SERVER: Final = "fork-server"
+"""The command of the process that makes workers by forks; nobody types it."""
+
 YOUNGEST: Final = 5_000
 """Objects that are made, and not freed, between two looks at the youngest of them; Python's own number is 700.
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from callboard.broker.errors import BrokerError
-from callboard.broker.redis.client.identity import TOKEN_VARIABLE, new_token, process_name
+from callboard.broker.redis.client.identity import new_token, process_name
 
+from .starting import WATCHED_PIPE, Programs, Starter, WorkerProcess, python
 from .worker import RECYCLED, UNFIT, WorkerProcessError
 
 LAST_OUTPUT = 0.5  # seconds to wait for the last output of a dead process
@@ -114,7 +115,7 @@ class Child:
     deaths: int = 0
     renewing: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     watch: LeaseWatch = field(default_factory=lambda: LeaseWatch(0.0), repr=False)
-    process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+    process: WorkerProcess | None = field(default=None, repr=False)
 
     @property
     def workers(self) -> str:
@@ -148,9 +149,6 @@ class Listener(Protocol):
 Release = Callable[[str, bool], Awaitable[None]]
 """Called with what the names of a dead process's workers begin with, and whether what it ran counts as an attempt."""
 
-WATCHED_PIPE = "{watched}"
-"""Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
-
 
 class Supervisor:
     """Runs worker processes: it starts them, restarts those that die or are frozen, and drains them in the end.
@@ -168,7 +166,7 @@ class Supervisor:
         release: Gives back at once the messages that a dead process held.
         grace: Seconds that running handlers get when the processes are drained.
         policy: When to restart.
-        environ: Environment of the processes; None: that of this process.
+        starter: How they are started; None: each as a program, with the environment of this process.
         patience: Seconds that a process without a lease gets to come back before it is killed.
         patience_after_loss: The same after the server was away.
     """
@@ -181,7 +179,7 @@ class Supervisor:
         release: Release,
         grace: float,
         policy: RestartPolicy | None = None,
-        environ: Mapping[str, str] | None = None,
+        starter: Starter | None = None,
         patience: float = 5.0,
         patience_after_loss: float = 15.0,
     ) -> None:
@@ -190,7 +188,7 @@ class Supervisor:
         self._release = release
         self._grace = grace
         self._policy = policy or RestartPolicy()
-        self._environ = dict(os.environ if environ is None else environ)
+        self._starter = starter or Programs(os.environ)
         self._patience = patience
         self._patience_after_loss = patience_after_loss
         self._lenient_until = 0.0
@@ -215,6 +213,7 @@ class Supervisor:
 
     def renew(self) -> None:
         """Drains every process and starts another in its place; one that waits for its restart starts at once."""
+        self._starter.renew()
         for child in self.children:
             # Told twice, it would end at once; and what takes its place imports what is there by then.
             if not child.renewing.is_set():
@@ -293,6 +292,7 @@ class Supervisor:
             self._stopping.set()
             self._killing.set()
             await asyncio.wait([*tasks, closing])
+            await self._starter.close()
             os.close(watched)
             os.close(held)
 
@@ -325,15 +325,7 @@ class Supervisor:
         since, token = loop.time(), new_token()
         reading, writing = os.pipe()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *[part.replace(WATCHED_PIPE, str(watched)) for part in child.plan.command],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                pass_fds=(watched,),
-                start_new_session=True,
-                env={**self._environ, TOKEN_VARIABLE: token},
-            )
+            process = await self._starter.start(child.plan.command, watched, writing, token)
         except BaseException:
             os.close(reading)
             raise
@@ -401,6 +393,7 @@ class Supervisor:
             if child.pid:
                 child.state = "draining"
         # A process whose start is under way gets no signal here; `_run_once` sends it one as soon as it is there.
+        self._starter.hurry()
         self.forward(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace + KILL_MARGIN):
@@ -444,9 +437,8 @@ def worker_command(
         grace: Seconds that running handlers get when it drains.
         options: Further options of `callboard worker`.
     """
-    # -P: the current folder is no place to import `callboard` from; `worker` puts the app's folder on the path itself.
     return (
-        *(sys.executable, "-P", "-m", "callboard", "worker", target),
+        *python("worker", target),
         *(word for name in types for word in ("--type", name)),
         *("--namespace", namespace, "--grace", f"{grace:g}", "--watch", WATCHED_PIPE),
         *options,

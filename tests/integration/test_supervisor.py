@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from callboard.broker.errors import ServerUnavailableError
-from callboard.process.supervisor import WATCHED_PIPE, Child, Ending, ProcessPlan, RestartPolicy, Supervisor
+from callboard.process.starting import WATCHED_PIPE
+from callboard.process.supervisor import Child, Ending, ProcessPlan, RestartPolicy, Supervisor
 from callboard.process.worker import RECYCLED, UNFIT, WorkerProcessError
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import has_ended

@@ -57,6 +57,13 @@ def up(
         int,
         typer.Option(metavar="N", min=0, help="Restarts of a process in a row before everything is stopped."),
     ] = 5,
+    fork: Annotated[
+        bool,
+        typer.Option(
+            "--fork/--no-fork",
+            help="Three processes or more share the installed packages that they load, on Linux; or each loads its own.",
+        ),
+    ] = True,
     reload: Annotated[
         bool,
         typer.Option(
@@ -105,7 +112,7 @@ def up(
     policy = RestartPolicy(limit=MANY, cap=5.0) if reload else RestartPolicy(limit=restarts)
     settings = with_limits(settings_for(app, url, namespace), max_memory, max_messages)
     with unhindered():
-        ending = asyncio.run(_up(app, target, counts, together, policy, settings, grace, reload))
+        ending = asyncio.run(_up(app, target, counts, together, policy, settings, grace, reload, fork))
     return INTERRUPTED if ending is Ending.KILLED else 0
 
 
@@ -139,6 +146,7 @@ async def _up(
     settings: BrokerSettings,
     grace: float | None,
     reload: bool,
+    fork: bool,
 ) -> Ending:
     from callboard.cli.fleet import Fleet, FleetPlan, board, reloading
 
@@ -152,6 +160,7 @@ async def _up(
             grace=grace_of(grace, settings),
             policy=policy,
             options=worker_options(settings),
+            fork=fork,
         )
         with board() as shown:
             shown.notice(

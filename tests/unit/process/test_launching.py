@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import callboard
-from callboard.process.supervisor import WATCHED_PIPE, environment, worker_command
+from callboard.process.starting import WATCHED_PIPE
+from callboard.process.supervisor import environment, worker_command
 
 
 def test_the_command_of_a_worker_has_no_url() -> None:
