@@ -214,6 +214,11 @@ class BusRun(RunSource):
                 said += filter(is_kept, entry.event.messages)
         return said
 
+    async def so_far(self) -> list[Event]:
+        """Its events until now, without drafts; nothing is waited for."""
+        entries = [entry async for entry in self._kept()]
+        return self._events(entries, None, set())[0]
+
     async def _kept(self, after: int = 0) -> AsyncGenerator[RunEntry, None]:
         """The entries that its stream has now."""
         stream = stream_of(self._address, self._id)

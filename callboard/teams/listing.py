@@ -182,6 +182,17 @@ async def has_run(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> boo
     )
 
 
+async def has_conversation(runtime: RedisAgentRuntime, team: AgentId) -> bool:
+    """Whether a run began in a conversation, which so knows what was said in it.
+
+    Args:
+        runtime: Reaches the server.
+        team: Address of the manager.
+    """
+    await runtime.open()
+    return bool(await _stored(runtime, team))
+
+
 async def _begin_with(runtime: RedisAgentRuntime, name: str, team: str | None) -> list[ListedRun]:
     """The runs whose ids begin like this; the id of a run's stream begins with that of the run."""
     check_run(name)

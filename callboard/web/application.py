@@ -22,6 +22,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .access import DoorOptions
 from .api import ROUTES, Call, Route
 from .event_stream import Streams
+from .openai.door import routes as openai_routes
 from .problems import RETRY, SAFE, Problem, problem_of
 from .requests import check_origin, identity_of
 from .served_runs import ServedRuns
@@ -65,6 +66,7 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         WebRoute(f"{API}/openapi.json", _endpoint(describe)),
         WebRoute("/healthz", _endpoint(alive)),
         WebRoute("/readyz", _endpoint(ready)),
+        *openai_routes(runs, streams, options),
     ]
     made = Starlette(
         routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -20,7 +20,8 @@ HEARTBEAT: Final = 15.0  # seconds between signs of life
 PATIENCE: Final = 30.0  # seconds until a reader who takes nothing is left
 ALIVE: Final = b": alive\n\n"
 
-Portions = AsyncGenerator[Sequence[Event], None]
+Portions = AsyncGenerator[Sequence[Any], None]
+"""What there is to send, and nothing where nothing came for a while."""
 
 
 @dataclass
@@ -69,20 +70,29 @@ class EventStream(Response):
     Args:
         portions: The events.
         streams: Those of this process.
+        write: How one is sent.
+        headers: More of the answer.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, portions: Portions, streams: Streams) -> None:
-        super().__init__(headers={**SAFE, "x-accel-buffering": "no"})
+    def __init__(
+        self,
+        portions: Portions,
+        streams: Streams,
+        write: Callable[[Any], bytes] = written,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(headers={**SAFE, "x-accel-buffering": "no", **(headers or {})})
         del self.headers["content-length"]
         self._portions = portions
         self._streams = streams
+        self._write = write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them, until the run or the client has ended."""
         with self._streams.one():
-            ends = (_gone(receive), self._streams.closing.wait(), self._send_all(send))
+            ends = (gone(receive), self._streams.closing.wait(), self._send_all(send))
             tasks = [asyncio.ensure_future(end) for end in ends]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +110,7 @@ class EventStream(Response):
         await _sent(send, ALIVE)
         async with contextlib.aclosing(self._portions) as portions:
             async for portion in _with_heartbeats(portions):
-                await _sent(send, b"".join(map(written, portion)) if portion else ALIVE)
+                await _sent(send, b"".join(map(self._write, portion)) if portion else ALIVE)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -110,7 +120,8 @@ async def _sent(send: Send, body: bytes) -> None:
         await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

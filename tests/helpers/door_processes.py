@@ -1,0 +1,55 @@
+"""Processes of `callboard serve` for tests, with a token for each of two tenants."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import httpx
+
+from .eventually import eventually
+from .processes import Process, python
+from .servers import free_port
+
+TOKENS = {"ada": "acme", "bob": "other"}
+
+
+class DoorProcesses:
+    """Doors, which come up at addresses of their own.
+
+    Args:
+        target: The app that is served.
+        where: Options that say on which server, and in which namespace.
+        folder: For the file of tokens.
+    """
+
+    def __init__(self, target: str, where: list[str], folder: Path) -> None:
+        self._target, self._where, self._tokens = target, where, folder / "tokens.toml"
+        self._made: list[Process] = []
+        tables = [
+            f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\ntenant = "{tenant}"\n'
+            for name, tenant in TOKENS.items()
+        ]
+        self._tokens.write_text("".join(tables))
+
+    async def open(self) -> tuple[Process, str]:
+        """Another one, and its address."""
+        port = free_port()
+        command = ["serve", self._target, "--port", str(port), "--tokens", str(self._tokens), *self._where]
+        process = Process(python("-m", "callboard", *command))
+        self._made.append(process)
+        address = f"http://127.0.0.1:{port}"
+
+        def is_ready() -> bool:
+            try:
+                return httpx.get(f"{address}/readyz").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        await eventually(is_ready, 30, what=process.output)
+        return process, address
+
+    def close(self) -> None:
+        """End all."""
+        for process in self._made:
+            process.close()
