@@ -1,4 +1,4 @@
-"""Processes of `callboard serve` for tests, with a token for each of two tenants."""
+"""Processes of `callboard serve` for tests, with tokens of two tenants; eve may begin runs, and not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .eventually import eventually
 from .processes import Process, python
 from .servers import free_port
 
-TOKENS = {"ada": "acme", "bob": "other"}
+TOKENS = {"ada": "acme", "bob": "other", "eve": "acme"}
+SCOPES = {"eve": '["run"]'}  # the others may all
 
 
 class DoorProcesses:
@@ -28,6 +29,7 @@ class DoorProcesses:
         self._made: list[Process] = []
         tables = [
             f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\ntenant = "{tenant}"\n'
+            + (f"scopes = {SCOPES[name]}\n" if name in SCOPES else "")
             for name, tenant in TOKENS.items()
         ]
         self._tokens.write_text("".join(tables))

@@ -26,7 +26,19 @@ from .asked import ChatRequest, chat_said, check_tools, warning
 from .errors import NO_RETRY, Refusal, error_of
 from .items import QUESTION, arguments_of
 from .models import as_json
-from .segments import Asking, Reading, Segment, answered, begin, ended, is_last, is_said, named, read
+from .segments import (
+    Asking,
+    Reading,
+    Segment,
+    answered,
+    begin,
+    check_reads,
+    ended,
+    is_last,
+    is_said,
+    named,
+    read,
+)
 
 PREFIX: Final = "chatcmpl-"
 CONVERSATION: Final = "callboard-conversation"
@@ -38,7 +50,7 @@ MOST_NAME: Final = 200  # characters
 
 async def complete(call: Call) -> Response:
     """Make a chat completion."""
-    _check_reads(call)
+    check_reads(call)
     body = await body_of(call.request, call.options)
     asked = read_as(ChatRequest, call.request, body)
     check_tools(asked)
@@ -61,11 +73,6 @@ async def retrieve_completion(call: Call) -> Response:
     """Show a chat completion; waits for its end."""
     segment = await named(call, call.request.path_params["id"], PREFIX)
     return as_json(_completion(segment, await ended(call, segment)))
-
-
-def _check_reads(call: Call) -> None:
-    if "read" not in call.identity.scopes:
-        raise Problem(403, "this token may not do this: it lacks the scope 'read'")
 
 
 def _conversation(call: Call, asked: ChatRequest) -> str | None:

@@ -20,6 +20,7 @@ from callboard.web.served_runs import ServedRuns
 from .chat import complete, retrieve_completion
 from .errors import told
 from .models import list_models, show_model
+from .responses import cancel, create, retrieve
 
 
 class Line(NamedTuple):
@@ -43,6 +44,9 @@ LINES: Final = (
     Line("GET", "/models/{id:path}", "read", show_model),
     Line("POST", "/chat/completions", "run", complete),
     Line("GET", "/chat/completions/{id}", "read", retrieve_completion),
+    Line("POST", "/responses", "run", create),
+    Line("GET", "/responses/{id}", "read", retrieve),
+    Line("POST", "/responses/{id}/cancel", "run", cancel),
 )
 
 

@@ -110,6 +110,16 @@ def is_last(event: Event) -> bool:
     return is_question(event) or isinstance(event, ErrorEvent | CompletedEvent)
 
 
+def check_reads(call: Call) -> None:
+    """Refuse one who may begin and not read: what is begun here is told.
+
+    Raises:
+        Problem: The scope is missing.
+    """
+    if "read" not in call.identity.scopes:
+        raise Problem(403, "this token may not do this: it lacks the scope 'read'")
+
+
 async def named(call: Call, name: str, prefix: str) -> Segment:
     """The segment of an id.
 

@@ -1,8 +1,7 @@
-"""The OpenAI-compatible door, by the real client of `openai`: real sockets, doors and workers that are killed, tenants."""
+"""Chat completions, by the real client of `openai`: real sockets, doors and workers that are killed, tenants."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,42 +12,8 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from tests.helpers.door_processes import DoorProcesses
-from tests.helpers.eventually import eventually
-from tests.helpers.processes import Process, python
-from tests.helpers.servers import ServerProcess
+from tests.helpers.openai_clients import Place, client, has_worker
 from tests.helpers.talking_team import WORDS
-from tests.helpers.worker_fleet import SHORT_LEASE
-
-TARGET = "tests.helpers.talking_team:app"
-
-
-class Place:
-    """A namespace with a worker."""
-
-    def __init__(self, url: str) -> None:
-        self.options = ["--url", url, "--namespace", f"openai-{os.urandom(4).hex()}"]
-        self.worker = self.another()
-
-    def another(self) -> Process:
-        return Process(python("-m", "callboard", "worker", TARGET, *self.options), SHORT_LEASE)
-
-
-@pytest.fixture
-def place(shared_server: ServerProcess) -> Iterator[Place]:
-    made = Place(shared_server.url)
-    yield made
-    made.worker.close()
-
-
-@pytest.fixture
-def doors(place: Place, tmp_path: Path) -> Iterator[DoorProcesses]:
-    made = DoorProcesses(TARGET, place.options, tmp_path)
-    yield made
-    made.close()
-
-
-def client(address: str, token: str = "ada") -> OpenAI:
-    return OpenAI(base_url=f"{address}/v1", api_key=token, max_retries=0, timeout=40)
 
 
 def chat(http: OpenAI, model: str, *said: str, **options: Any) -> Any:
@@ -62,20 +27,6 @@ def text_of(completion: Any) -> str:
 
 def shown(chunks: list[Any]) -> str:
     return "".join((chunk.choices and chunk.choices[0].delta.content) or "" for chunk in chunks)
-
-
-async def has_worker(http: OpenAI) -> None:
-    """A run is refused while no worker runs the team."""
-
-    def is_there() -> bool:
-        try:
-            return text_of(chat(http, "echo", "x")) == "x"
-        except openai.InternalServerError as error:
-            if "no worker" not in str(error):
-                raise
-            return False
-
-    await eventually(is_there, 30)
 
 
 async def test_a_service_is_a_model_and_a_run_its_completion(doors: DoorProcesses) -> None:
@@ -214,6 +165,8 @@ async def test_what_does_not_apply_is_named_and_what_can_not_be_is_refused(doors
         assert error.value.code == code
     with pytest.raises(openai.AuthenticationError):
         chat(client(address, "x"), "echo", "x")
+    with pytest.raises(openai.PermissionDeniedError, match="'read'"):
+        chat(client(address, "eve"), "echo", "x")
     with pytest.raises(openai.APIError, match="the run failed"):
         list(chat(http, "broken", "x", stream=True))
 
