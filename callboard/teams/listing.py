@@ -13,13 +13,14 @@ import pydantic_core
 from callboard.broker import AgentId
 from callboard.broker.redis.keys import run as run_suffix
 from callboard.errors import SettingValueError
+from callboard.messages.chat import BaseChatMessage
 from callboard.runtime.runs import check_run
 from callboard.runtime.runtime import on_bus
 
 from .errors import RunUnknownError
 from .loop import is_of_takes
 from .member import waiting_conversations
-from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown, stream_of
+from .protocol import ANSWERS, CurrentRun, RunEnded, RunState, Shown, StartRun, stream_of
 
 if TYPE_CHECKING:
     from callboard.core.protocol import AgentRuntime
@@ -288,6 +289,20 @@ async def stored_state(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -
     stored = await _stored(runtime, team)
     is_queued = any(order["run_id"] == run_id for order in stored.get("queued", ()))
     return _current(stored, run_id) or ("queued" if is_queued else "idle")
+
+
+async def queued_task(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> list[BaseChatMessage]:
+    """The task of a run that waits for its turn, and of which nothing is shown yet; empty: it does not wait.
+
+    Args:
+        runtime: Reaches the server.
+        team: Address of the manager.
+        run_id: Id of the run.
+    """
+    await runtime.open()
+    orders = (await _stored(runtime, team)).get("queued", ())
+    waiting = [StartRun.model_validate(order) for order in orders if order["run_id"] == run_id]
+    return [one for order in waiting for one in order.task if isinstance(one, BaseChatMessage)]
 
 
 async def _stored(runtime: RedisAgentRuntime, team: AgentId) -> dict[str, Any]:

@@ -319,6 +319,8 @@ class ConversationState(BaseModel):
 
 # The loop
 
+SAID_BEFORE: Final = "said_before"
+"""In the metadata of a message of a task: it was said somewhere else before, so no termination condition looks at it."""
 ALREADY_TERMINATED: Final = "The group chat has already terminated."
 MAX_TURNS: Final = "Maximum number of turns {count} reached."
 
@@ -436,7 +438,7 @@ class TurnLoop:
         await self._clear_up()
         if task:
             self._append([Entry(message=message, is_said=True) for message in task])
-            stop = await self._reason_to_stop(task)
+            stop = await self._reason_to_stop([one for one in task if SAID_BEFORE not in one.metadata])
             if stop is not None:
                 return await self._stopped(stop)
         return await self._next()

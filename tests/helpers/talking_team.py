@@ -10,6 +10,7 @@ from typing import Any
 
 from callboard import App
 from callboard.agents import AssistantAgent
+from callboard.conditions import TextMentionTermination
 from callboard.groupchat import ConversableAgent
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models import CreateResult, FunctionCall, ReplayChatCompletionClient, RequestUsage
@@ -88,3 +89,11 @@ app.team(
 )
 app.team(RoundRobinGroupChat([agent("broken", fail)], name="broken", max_turns=1), serve=True)
 app.team(run_team(support, name="support", max_turns=1), serve=True)
+app.team(
+    RoundRobinGroupChat(
+        [agent("polite", lambda _: "Hello. TERMINATE")],
+        name="polite",
+        termination_condition=TextMentionTermination("TERMINATE"),
+    ),
+    serve=True,
+)

@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from callboard.messages.chat import TextMessage
+from callboard.teams.loop import SAID_BEFORE
 
-from .errors import Refusal
+from .answers import Refusal
 
 NOTES: Final = "openai"
 """Where the metadata of a task keep what a response shows of its request."""
@@ -240,7 +241,7 @@ def task_of(
 ) -> list[TextMessage]:
     """The task of a run: what was said before, where its conversation does not know it, and the last message.
 
-    All that was said before is one message: conditions that count messages count it once.
+    No termination condition looks at what was said before: its last message often has the word with which that run ended.
 
     Args:
         said: What the request says.
@@ -251,7 +252,8 @@ def task_of(
     earlier = [Spoken("system", instructions)] if instructions else []
     earlier += said.earlier if is_fresh else ()
     lines = [f"{one.role}: {one.text}" for one in earlier if one.text]
-    before = [TextMessage(source="user", content="\n\n".join([BEFORE, *lines]))] if lines else []
+    known, marked = "\n\n".join([BEFORE, *lines]), {SAID_BEFORE: "true"}
+    before = [TextMessage(source="user", content=known, metadata=marked)] if lines else []
     text = said.last.text if said.last else ""
     return [*before, TextMessage(source="user", content=text, metadata={NOTES: json.dumps(notes)})]
 

@@ -22,10 +22,9 @@ from callboard.web.event_stream import EventStream, Portions
 from callboard.web.problems import Problem
 from callboard.web.requests import body_of, read_as
 
+from .answers import NO_RETRY, Refusal, as_json, error_of
 from .asked import ChatRequest, chat_said, check_tools, warning
-from .errors import NO_RETRY, Refusal, error_of
 from .items import QUESTION, arguments_of
-from .models import as_json
 from .segments import (
     Asking,
     Reading,
@@ -66,13 +65,13 @@ async def complete(call: Call) -> Response:
     if is_stream:
         stream = ChatStream(call, segment, bool(asked.stream_options and asked.stream_options.include_usage))
         return EventStream(stream.portions(), call.streams, written, headers)
-    return as_json(_completion(segment, await ended(call, segment)), headers)
+    return as_json(_completion(segment, await ended(call, segment, PREFIX)), headers)
 
 
 async def retrieve_completion(call: Call) -> Response:
     """Show a chat completion; waits for its end."""
     segment = await named(call, call.request.path_params["id"], PREFIX)
-    return as_json(_completion(segment, await ended(call, segment)))
+    return as_json(_completion(segment, await ended(call, segment, PREFIX)))
 
 
 def _conversation(call: Call, asked: ChatRequest) -> str | None:

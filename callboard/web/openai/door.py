@@ -17,8 +17,8 @@ from callboard.web.problems import Problem, problem_of
 from callboard.web.requests import check_origin, identity_of
 from callboard.web.served_runs import ServedRuns
 
+from .answers import told
 from .chat import complete, retrieve_completion
-from .errors import told
 from .models import list_models, show_model
 from .responses import cancel, create, retrieve
 

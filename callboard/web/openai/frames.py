@@ -12,7 +12,8 @@ from .items import message_item, question_item, text_part
 from .segments import Segment, is_last, is_said
 
 SCALE: Final = 1000
-"""Numbers for the frames of one event: frame `n * SCALE + i` comes from event `n`."""
+"""Numbers for the frames of one event: frame `n * SCALE + i` comes from event `n`, which has at most three for each
+member that is writing, and a few more."""
 
 Frame = dict[str, Any]
 

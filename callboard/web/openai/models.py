@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.responses import Response
 
 from callboard.web.api import Call
-from callboard.web.problems import SAFE
 
-from .errors import Refusal
-
-
-def as_json(body: Any, headers: dict[str, str] | None = None) -> Response:
-    """An answer."""
-    content = json.dumps(body, ensure_ascii=False).encode()
-    return Response(content, headers={**SAFE, **(headers or {})}, media_type="application/json")
+from .answers import Refusal, as_json
 
 
 def _model(name: str, description: str) -> dict[str, Any]:

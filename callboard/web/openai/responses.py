@@ -15,11 +15,10 @@ from callboard.web.event_stream import EventStream, Portions
 from callboard.web.problems import Problem, not_found
 from callboard.web.requests import body_of, number_of, read_as
 
+from .answers import Refusal, as_json
 from .asked import ConversationName, ResponseRequest, Said, check_tools, input_said, warning
-from .errors import Refusal
 from .frames import SCALE, Frame, Frames, written
 from .items import item_of, question_item
-from .models import as_json
 from .segments import Reading, Segment, answered, begin, check_reads, ended, is_last, is_said, named, read
 
 PREFIX: Final = "resp_"
@@ -58,7 +57,7 @@ async def create(call: Call) -> Response:
     headers = warning(ignored)
     if asked.stream:
         return _stream(call, segment, -1, headers)
-    reading = await (read(call, segment) if asked.background else ended(call, segment))
+    reading = await (read(call, segment) if asked.background else ended(call, segment, PREFIX))
     return as_json(response_of(segment, reading), headers)
 
 

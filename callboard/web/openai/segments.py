@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from callboard.core.answers import answer_of
@@ -24,15 +24,15 @@ from callboard.runs.events import (
     InputRequestEvent,
     is_question,
 )
-from callboard.teams.listing import has_conversation, stored_state
+from callboard.teams.listing import has_conversation, queued_task, stored_state
 from callboard.teams.protocol import IfBusy
 from callboard.web.api import Call
 from callboard.web.event_stream import gone
 from callboard.web.problems import Problem, not_found
 from callboard.web.served_runs import ServedRun, new_run
 
+from .answers import NO_RETRY, Refusal
 from .asked import NOTES, Answer, Said, task_of
-from .errors import NO_RETRY, Refusal
 
 Asking: TypeAlias = InputRequestEvent | AsyncInputRequestEvent
 Status: TypeAlias = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
@@ -221,14 +221,16 @@ async def read(call: Call, segment: Segment) -> Reading:
             if is_last(event):
                 break
     state = await stored_state(call.runs.runtime, segment.run.address, segment.run.run_id)
-    said = await source.said()
+    run = segment.run
+    waiting = await queued_task(call.runs.runtime, run.address, run.run_id) if state == "queued" else []
+    said = [*waiting, *await source.said()]
     task = [one for one in said if isinstance(one, BaseChatMessage) and NOTES in one.metadata][:1]
     used = [part.spent for part in (await source.cost()).parts]
     return Reading(
         events,
         _status(events, state),
         json.loads(task[0].metadata[NOTES]) if task else {},
-        said[0].created_at if said else datetime.fromtimestamp(0).astimezone(),
+        said[0].created_at if said else datetime.now(UTC),
         (sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used)),
     )
 
@@ -244,8 +246,13 @@ def _status(events: Sequence[Event], state: str) -> Status:
     return "queued" if state == "queued" else "in_progress"
 
 
-async def ended(call: Call, segment: Segment) -> Reading:
+async def ended(call: Call, segment: Segment, prefix: str) -> Reading:
     """Wait until a segment has ended.
+
+    Args:
+        call: Who waits.
+        segment: For what.
+        prefix: Of its id, as the client knows it.
 
     Raises:
         Problem: The client has gone, or this process ends; the run goes on.
@@ -261,7 +268,7 @@ async def ended(call: Call, segment: Segment) -> Reading:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
     if isinstance(results[0], asyncio.CancelledError):
-        where = f"this process ends, and the run goes on: retrieve {segment.id}"
+        where = f"this process ends, and the run goes on: retrieve {prefix}{segment.id}"
         raise Refusal(503, where, "goes_on", headers=NO_RETRY)
     if isinstance(results[0], BaseException):
         raise results[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from tests.helpers.door_processes import DoorProcesses
+from tests.helpers.eventually import eventually
 from tests.helpers.openai_clients import Place, client, has_worker
 from tests.helpers.talking_team import WORDS
 
@@ -33,7 +36,7 @@ async def test_a_service_is_a_model_and_a_run_its_completion(doors: DoorProcesse
     _, address = await doors.open()
     http = client(address)
     await has_worker(http)
-    assert [one.id for one in http.models.list()] == ["words", "echo", "pair", "broken", "support"]
+    assert [one.id for one in http.models.list()] == ["words", "echo", "pair", "broken", "support", "polite"]
     assert http.models.retrieve("echo").id == "echo"
     whole = chat(http, "words", "Hi.")
     assert (text_of(whole), whole.usage.total_tokens) == (WORDS, 28)
@@ -58,6 +61,13 @@ async def test_a_conversation_is_named_or_each_call_is_its_own(doors: DoorProces
     assert text_of(chat(http, "echo", "one", "two", user="u")) == "one|one|two"
     named = {"callboard-conversation": "u"}
     assert text_of(chat(http, "echo", "three", extra_headers=named)).endswith("|two|one|one|two|three")
+    # The word that ended the run before ends no other.
+    history: list[Any] = [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Hello. TERMINATE"},
+        {"role": "user", "content": "And now?"},
+    ]
+    assert text_of(http.chat.completions.create(model="polite", messages=history)) == "Hello. TERMINATE"
     # The same name is another conversation of another tenant.
     assert text_of(chat(client(address, "bob"), "echo", "mine", user="u")) == "mine"
 
@@ -118,6 +128,35 @@ async def test_a_completion_whose_door_was_killed_is_found_at_another(
     assert text_of(client(two).chat.completions.retrieve(said)) == WORDS
     with pytest.raises(openai.NotFoundError):
         client(two, "bob").chat.completions.retrieve(said)
+
+
+async def test_a_door_that_ends_tells_who_waits_where_to_go_on(doors: DoorProcesses, tmp_path: Path) -> None:
+    first, one = await doors.open()
+    _, two = await doors.open()
+    await has_worker(client(one))
+    gate = tmp_path / "gate"
+    async with AsyncOpenAI(base_url=f"{one}/v1", api_key="ada", timeout=40) as http:
+        # With retries: a second request would begin a second run.
+        waiting = asyncio.ensure_future(
+            http.chat.completions.create(
+                model="words", messages=[{"role": "user", "content": f"Wait {gate}"}], user="w"
+            )
+        )
+        await eventually(lambda: runs_of(two) == 1, 20)
+        first.signal(signal.SIGTERM)
+        with pytest.raises(openai.InternalServerError, match="retrieve chatcmpl-") as error:
+            await waiting
+    gate.touch()
+    name = error.value.message.rpartition(" ")[2]
+    assert text_of(client(two).chat.completions.retrieve(name)) == WORDS
+    assert runs_of(two) == 1
+
+
+def runs_of(address: str) -> int:
+    """How many runs of `words` there are."""
+    headers = {"Authorization": "Bearer ada"}
+    listed = httpx.get(f"{address}/api/v1/runs?service=words", headers=headers).json()
+    return len(listed["runs"])
 
 
 async def test_a_question_is_a_call_that_the_client_answers(doors: DoorProcesses) -> None:

@@ -131,7 +131,9 @@ async def test_the_background_is_watched_and_cancelled_at_any_door(
         model="words", input=f"Wait {gate}", background=True, conversation="b"
     )
     # The conversation has one run at a time.
-    waiting = client(one).responses.create(model="words", input="Hi.", background=True, conversation="b")
+    options = {"background": True, "conversation": "b", "metadata": {"order": "8"}}
+    waiting = client(one).responses.create(model="words", input="Hi.", **options)
+    assert (waiting.metadata, waiting.background) == ({"order": "8"}, True)
     with pytest.raises(openai.ConflictError):
         client(one).responses.create(model="words", input="Hi.", conversation="b")
     first.kill()
@@ -140,6 +142,7 @@ async def test_the_background_is_watched_and_cancelled_at_any_door(
     gate.touch()
     await eventually(lambda: http.responses.retrieve(waiting.id).status == "completed", 20)
     assert http.responses.retrieve(begun.id).output_text == WORDS
+    assert http.responses.retrieve(waiting.id).created_at == waiting.created_at
     other = http.responses.create(model="words", input=f"Wait {tmp_path / 'never'}", background=True)
     assert http.responses.cancel(other.id).status == "cancelled"
     assert list(http.responses.retrieve(other.id, stream=True))[-1].type == "response.incomplete"

@@ -1,10 +1,10 @@
-"""What goes wrong, in OpenAI's form: a message, a type, the parameter, and a code for programs."""
+"""Answers in OpenAI's form: an object, or what went wrong, with a code for programs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -44,6 +44,12 @@ class Refusal(Problem):
         super().__init__(status, detail, headers)
         self.code = code
         self.param = param
+
+
+def as_json(body: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """An object as an answer."""
+    content = json.dumps(body).encode()
+    return Response(content, headers={**SAFE, **(headers or {})}, media_type="application/json")
 
 
 def told(problem: Problem) -> Response:
