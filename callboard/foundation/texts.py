@@ -7,7 +7,6 @@ import math
 import os
 import shlex
 import sysconfig
-import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,8 @@ def printable(text: str) -> str:
 
 
 def _seen(character: str) -> str:
+    import unicodedata  # a megabyte, for texts that few workers ever see
+
     if character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
         return character
     return json.dumps(character)[1:-1] if character >= "\x7f" else f"\\u{ord(character):04x}"

@@ -212,19 +212,20 @@ async def list_runs(call: Call) -> Response:
 
 async def show(call: Call) -> Response:
     """Show how a run stands, and its result."""
-    return answered(await _run(call, await call.run()))
+    return answered(await shown(call.runs, await call.run()))
 
 
-async def _run(call: Call, run: ServedRun) -> Run:
-    source = call.runs.source(run)
-    is_queued = await stored_state(call.runs.runtime, run.address, run.run_id) == "queued"
+async def shown(runs: ServedRuns, run: ServedRun) -> Run:
+    """How a run stands, and its result."""
+    source = runs.source(run)
+    is_queued = await stored_state(runs.runtime, run.address, run.run_id) == "queued"
     state: State = "queued" if is_queued else await source.state()
     told = Run(**_named(run), state=state)
     spent = [part.spent for part in (await source.cost()).parts]
     told.tokens = sum(one.prompt_tokens + one.completion_tokens for one in spent)
     told.usd = sum(one.usd for one in spent)
     if state not in ("completed", "failed", "cancelled"):
-        told.questions = [_question(*one) for one in await call.runs.questions(call.identity, run)]
+        told.questions = [_question(*one) for one in await runs.questions(run.identity, run)]
         return told
     said = [one for one in await source.said() if isinstance(one, BaseChatMessage)]
     told.text = said[-1].to_text() if said else None
@@ -261,7 +262,7 @@ async def result(call: Call) -> Response:
     finally:
         ended.cancel()
         await asyncio.gather(ended, return_exceptions=True)
-    return answered(await _run(call, run))
+    return answered(await shown(call.runs, run))
 
 
 async def events(call: Call) -> Response:

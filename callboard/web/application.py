@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import re
@@ -68,6 +69,10 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         WebRoute("/readyz", _endpoint(ready)),
         *openai_routes(runs, streams, options),
     ]
+    with contextlib.suppress(ImportError):  # without the extra `mcp` there is no such door
+        from .mcp_door import McpEndpoint
+
+        routes.append(WebRoute("/mcp", McpEndpoint(runs, options, streams.closing, app.name)))
     made = Starlette(
         routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}
     )

@@ -347,7 +347,7 @@ async def test_who_fails_is_named_the_others_go_on_and_a_failed_act_leaves_nothi
         env.publish_message(Message("two", send_to="Flaky"))
         env.publish_message(Message("three", send_to="Answerer"))
         with pytest.raises(
-            RoleFailedError, match=r"Flaky failed: ValueError.*1 more.*dead show Flaky/"
+            RoleFailedError, match=r"Flaky failed: ValueError.*1 more.*dead show --namespace .* Flaky/"
         ) as caught:
             await env.run()
         assert caught.value.role == "Flaky"

@@ -34,11 +34,13 @@ class Doors:
 
     def __init__(self, where: list[str], tokens: Path) -> None:
         self.where, self.tokens = where, tokens
+        self.target, self.options = TARGET, ["--all"]
         self.made: list[Process] = []
 
     async def open(self) -> tuple[Process, str]:
         port = free_port()
-        command = ["serve", TARGET, "--all", "--port", str(port), "--tokens", str(self.tokens), *self.where]
+        command = ["serve", self.target, *self.options, "--port", str(port)]
+        command += ["--tokens", str(self.tokens), *self.where]
         process = Process(python("-m", "callboard", *command))
         self.made.append(process)
         address = f"http://127.0.0.1:{port}"
