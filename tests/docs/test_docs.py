@@ -29,7 +29,7 @@ from callboard.cli.commands.server import formatted
 from tests.helpers.openai_server import OpenAIServer
 from tests.helpers.sensible import SensibleModel
 from tests.helpers.servers import ServerProcess
-from tests.helpers.warm_commands import warm_commands
+from tests.helpers.warm_commands import SCRIPT, warm_commands, warm_scripts
 
 from .blocks import ENTRY, LANGUAGES, WORKER, Block, Command, blocks_of, commands_of, matches
 
@@ -126,7 +126,8 @@ class Reader:
             return
         script = self._folder / f"block_{block.line}.py"
         script.write_text(block.text + "\n", "utf-8")
-        self._run_to_end([sys.executable, "-W", "error", script.name], f"{block.page.name}:{block.line}")
+        done = warm_scripts().run([SCRIPT, script.name], self._folder, self._environment, "", timeout=60)
+        _checked(done, f"{block.page.name}:{block.line}")
 
     def _run_command(self, command: Command, where: str) -> None:
         if command.text == "^C":

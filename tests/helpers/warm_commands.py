@@ -1,4 +1,4 @@
-"""Commands in processes that split off from one that has imported what commands import.
+"""Commands and scripts in processes that split off from one that has imported what they import.
 
 Starting Python and importing takes four times as long as what most commands do. Each command still has a process of its
 own, with its own folder, environment, files and end.
@@ -12,11 +12,13 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,17 +34,32 @@ IMPORTED = (
     "pydantic",
     "typer",
 )
+FOR_SCRIPTS = (
+    *IMPORTED,
+    "callboard.agents.assistant",
+    "callboard.teams.selector",
+    "callboard.teams.client",
+    "callboard.models.openai.client",
+    "callboard.runs.launch",
+    "callboard.groupchat.conversable",
+    "callboard.testing",
+    "openai",
+)
+SCRIPT = "--script"
 
 
 class WarmCommands:
     """The process that they split off from; one command at a time.
 
     It ends when the process that made it does.
+
+    Args:
+        imported: Modules that it imports.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, imported: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.helpers.warm_commands"],
+            [sys.executable, "-P", "-m", "tests.helpers.warm_commands", *imported],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -87,7 +104,17 @@ class WarmCommands:
 @cache
 def warm_commands() -> WarmCommands:
     """The one of this process."""
-    made = WarmCommands()
+    return _made(IMPORTED)
+
+
+@cache
+def warm_scripts() -> WarmCommands:
+    """The one of this process for scripts: `[SCRIPT, file]` instead of the arguments of a command."""
+    return _made(FOR_SCRIPTS)
+
+
+def _made(imported: Sequence[str]) -> WarmCommands:
+    made = WarmCommands(imported)
     atexit.register(made.close)
     return made
 
@@ -143,11 +170,22 @@ def _code_of(pid: int, timeout: float) -> int | None:
     return None
 
 
+def _run_script(file: str) -> None:
+    """As `python -W error file`."""
+    sys.argv = [file]
+    sys.path.insert(0, str(Path.cwd()))
+    warnings.simplefilter("error")
+    runpy.run_path(file, run_name="__main__")
+
+
 if __name__ == "__main__":
-    for module in IMPORTED:
+    for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()
     given = _serve()
+    if given[0] == SCRIPT:
+        _run_script(given[1])
+        sys.exit()
     from callboard.cli import main
 
     main(given)
