@@ -23,7 +23,7 @@ from tests.helpers.processes import Process, python
 from tests.helpers.servers import ServerProcess
 from tests.helpers.worker_fleet import SHORT_LEASE
 
-EACH = (500, pytest.param(2_000, marks=pytest.mark.full))  # facts that each of the two agents learns
+EACH = (200, pytest.param(2_000, marks=pytest.mark.full))  # facts that each of the two agents learns
 IN_A_LESSON = 10
 PATIENCE = 240.0  # seconds until everything is stored, on a machine that does other things as well
 
