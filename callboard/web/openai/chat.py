@@ -37,6 +37,7 @@ from .segments import (
     is_said,
     named,
     read,
+    read_on,
 )
 
 PREFIX: Final = "chatcmpl-"
@@ -223,7 +224,8 @@ class ChatStream:
 
     async def portions(self) -> Portions:
         """The chunks as they come."""
-        self._created = int((await read(self._call, self._segment)).began.timestamp())
+        before = await read(self._call, self._segment)
+        self._created = int(before.began.timestamp())
         yield [self._chunk({"role": "assistant", "content": ""})]
         events = self._call.runs.source(self._segment.run).read(self._segment.after, drafts=True)
         async with aclosing(events):
@@ -231,7 +233,7 @@ class ChatStream:
                 chunks, last = self._chunks(portion)
                 yield chunks
                 if last is not None:
-                    yield await self._end(last)
+                    yield await self._end(before, last)
                     return
                 if chunks and isinstance(chunks[-1], dict) and "error" in chunks[-1]:
                     return
@@ -250,11 +252,11 @@ class ChatStream:
                 chunks.append(self._chunk({"content": added}))
         return chunks, None
 
-    async def _end(self, last: Event) -> list[Any]:
+    async def _end(self, before: Reading, last: Event) -> list[Any]:
         if isinstance(last, ErrorEvent):
             failed = Refusal(502, f"the run failed: {last.text}", "run_failed")
             return [{"error": error_of(failed)}]
-        reading = await read(self._call, self._segment)
+        reading = await read_on(self._call, self._segment, before, [last])
         if reading.status == "cancelled":
             return [{"error": error_of(Refusal(409, "the run was cancelled", "run_cancelled"))}]
         left = self._text.closed()

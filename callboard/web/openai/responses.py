@@ -19,7 +19,19 @@ from .answers import Refusal, as_json
 from .asked import ConversationName, ResponseRequest, Said, check_tools, input_said, warning
 from .frames import SCALE, Frame, Frames, written
 from .items import item_of, question_item
-from .segments import Reading, Segment, answered, begin, check_reads, ended, is_last, is_said, named, read
+from .segments import (
+    Reading,
+    Segment,
+    answered,
+    begin,
+    check_reads,
+    ended,
+    is_last,
+    is_said,
+    named,
+    read,
+    read_on,
+)
 
 PREFIX: Final = "resp_"
 MOST_PAIR: Final = (64, 512)  # characters of a name and a value of metadata
@@ -200,7 +212,8 @@ def _stream(call: Call, segment: Segment, after: int, headers: dict[str, str]) -
 
 async def _portions(call: Call, segment: Segment, after: int) -> Portions:
     """The frames behind a number, as they come."""
-    begun = {**response_of(segment, await read(call, segment)), "output": [], "error": None, "usage": None}
+    before, counting = await read(call, segment), list[Event]()
+    begun = {**response_of(segment, before), "output": [], "error": None, "usage": None}
     begun |= {"status": "in_progress", "completed_at": None}
     first = [
         {"type": kind, "response": begun, "sequence_number": number}
@@ -213,21 +226,22 @@ async def _portions(call: Call, segment: Segment, after: int) -> Portions:
         async for portion in events:
             frames: list[Frame] = []
             for event in portion:
+                counting += [] if event.is_draft else [event]
                 shown = made.of(event)
                 frames += shown
                 if is_last(event):
-                    frames.append(await _end(call, segment, event, len(shown)))
+                    reading = await read_on(call, segment, before, counting)
+                    frames.append(_end(segment, reading, event.number * SCALE + len(shown)))
                     yield _behind(after, frames)
                     return
             yield _behind(after, frames)
 
 
-async def _end(call: Call, segment: Segment, last: Event, at: int) -> Frame:
-    response = response_of(segment, await read(call, segment))
+def _end(segment: Segment, reading: Reading, number: int) -> Frame:
     return {
-        "type": ENDS[response["status"]],
-        "response": response,
-        "sequence_number": last.number * SCALE + at,
+        "type": ENDS[reading.status],
+        "response": response_of(segment, reading),
+        "sequence_number": number,
     }
 
 

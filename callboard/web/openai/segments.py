@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
@@ -225,14 +225,30 @@ async def read(call: Call, segment: Segment) -> Reading:
     waiting = await queued_task(call.runs.runtime, run.address, run.run_id) if state == "queued" else []
     said = [*waiting, *await source.said()]
     task = [one for one in said if isinstance(one, BaseChatMessage) and NOTES in one.metadata][:1]
-    used = [part.spent for part in (await source.cost()).parts]
     return Reading(
         events,
         _status(events, state),
         json.loads(task[0].metadata[NOTES]) if task else {},
         said[0].created_at if said else datetime.now(UTC),
-        (sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used)),
+        await _used(call, segment),
     )
+
+
+async def read_on(call: Call, segment: Segment, before: Reading, events: Sequence[Event]) -> Reading:
+    """What a segment has at its end, for one who has read it from the beginning: nothing of it is read again.
+
+    Args:
+        call: Who reads.
+        segment: What is read.
+        before: What it had when the reading began.
+        events: All that count.
+    """
+    return replace(before, events=events, status=_status(events, ""), used=await _used(call, segment))
+
+
+async def _used(call: Call, segment: Segment) -> tuple[int, int]:
+    spent = [part.spent for part in (await call.runs.source(segment.run).cost()).parts]
+    return sum(one.prompt_tokens for one in spent), sum(one.completion_tokens for one in spent)
 
 
 def _status(events: Sequence[Event], state: str) -> Status:
