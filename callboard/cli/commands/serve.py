@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -97,7 +98,9 @@ async def _serve(
             def handle_exit(self, sig: int, frame: Any) -> None:
                 # Streams have no end of their own: their clients go on at another process.
                 door.state.streams.closing.set()
-                super().handle_exit(sig, frame)
+                # Not the one of uvicorn: it would end this process by the signal, when all is done.
+                self.force_exit = self.should_exit and sig == signal.SIGINT
+                self.should_exit = True
 
             async def startup(self, sockets: Any = None) -> None:
                 await super().startup(sockets)
