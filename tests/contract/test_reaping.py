@@ -134,6 +134,28 @@ async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver:
     assert bodies(await living.take()) == ["1"]
 
 
+async def test_where_every_beat_is_late_who_dies_later_is_reaped_too(driver: ServerDriver) -> None:
+    """As for one worker that beats exactly twice in a lease: its beats are late by the time that a call takes."""
+    await driver.declare(topic("counter", "visits"))
+    dead, living = await driver.worker("counter"), await driver.worker("counter")
+
+    async def beats_late(worker: DrivenWorker) -> int:
+        await driver.command("HSET", "beats", "last", 1)
+        _, _, reaped, _ = await worker.beat(lease=0.2)
+        return int(reaped)
+
+    assert await beats_late(living) == 0
+    assert await beats_late(dead) == 0, "it lives when patience begins"
+    await driver.note("topic:visits", "a", "1")
+    await dead.take()
+
+    async def reaped() -> bool:
+        return bool(await beats_late(living))
+
+    await eventually(reaped, within=20)
+    assert bodies(await living.take()) == ["1"]
+
+
 async def test_a_death_that_is_known_does_not_wait(driver: ServerDriver) -> None:
     dead, living = await _dead_and_living_after_a_gap(driver)
     await _crash(driver, dead)

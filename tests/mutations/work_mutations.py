@@ -210,8 +210,15 @@ OF_WORKERS: Final = (
     Mutation(
         "patience has no end",
         "patience has an end",
-        becomes("return 0"),
+        removed,
         (f"{REAPING}test_where_every_beat_is_late_the_dead_are_reaped_all_the_same{ON}",),
+        quick=False,
+    ),
+    Mutation(
+        "patience ends once",
+        "patience has an end",
+        becomes("if now() - since >= SLOW * lease then before = since end"),
+        (f"{REAPING}test_where_every_beat_is_late_who_dies_later_is_reaped_too{ON}",),
         quick=False,
     ),
     Mutation(

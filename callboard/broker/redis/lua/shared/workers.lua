@@ -29,7 +29,7 @@ local SLOW = 3 -- leases that a worker gets at most, where there is one gap afte
 -- Without any sign for half a lease it was the server that stood still, or the machine, or the network; for a living worker
 -- beats twice in a lease. Then the leases of all have ended, and the first one that comes through must not bury the others:
 -- each gets one lease from now to beat. Who knows of a death need not wait: see leave.lua. Where beats always come late,
--- patience would have no end: it ends for those that gave no sign since it began.
+-- patience would have no end: it ends for those that gave no sign since it began, and begins anew for those who die later.
 local function sign_of_life(lease)
   local known = call('HMGET', P .. 'beats', 'last', 'patience', 'since')
   -- guard: a pulse that is no number is none
@@ -41,10 +41,14 @@ local function sign_of_life(lease)
   if is_gap then patience = now() + lease end
   -- A clock that was set back must not make it longer.
   patience, since = math.min(patience, now() + lease), math.min(since, now())
+  local before = now()
+  if now() < patience then
+    before = 0
+    -- guard: patience has an end
+    if now() - since >= SLOW * lease then before, since = since, now() end
+  end
   call('HSET', P .. 'beats', 'last', now_as_text(), 'patience', text(patience), 'since', text(since))
-  if now() >= patience then return now() end
-  -- guard: patience has an end
-  return now() - since >= SLOW * lease and since or 0
+  return before
 end
 
 -- A worker says with each call which of its calls was answered last. Where the server does not know that one, it has lost
