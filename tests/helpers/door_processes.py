@@ -1,8 +1,9 @@
-"""Processes of `callboard serve` for tests, with tokens of two tenants; eve may begin runs, and not read."""
+"""Processes of `callboard serve` for tests, with tokens of two tenants."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -11,8 +12,11 @@ from .eventually import eventually
 from .processes import Process, python
 from .servers import free_port
 
-TOKENS = {"ada": "acme", "bob": "other", "eve": "acme"}
-SCOPES = {"eve": '["run"]'}  # the others may all
+TOKENS = {
+    "ada": 'tenant = "acme"',
+    "bob": 'tenant = "other"',
+    "eve": 'tenant = "acme"\nscopes = ["run"]',  # may begin runs, and not read
+}
 
 
 class DoorProcesses:
@@ -22,16 +26,18 @@ class DoorProcesses:
         target: The app that is served.
         where: Options that say on which server, and in which namespace.
         folder: For the file of tokens.
+        tokens: Who may come in: the text of each token is its name; what stands in the file beside its hash.
     """
 
-    def __init__(self, target: str, where: list[str], folder: Path) -> None:
+    def __init__(
+        self, target: str, where: list[str], folder: Path, tokens: Mapping[str, str] = TOKENS
+    ) -> None:
         self._target, self._where, self._tokens = target, where, folder / "tokens.toml"
         self._made: list[Process] = []
-        tables = [
-            f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\ntenant = "{tenant}"\n'
-            + (f"scopes = {SCOPES[name]}\n" if name in SCOPES else "")
-            for name, tenant in TOKENS.items()
-        ]
+        tables = (
+            f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n{more}\n'
+            for name, more in tokens.items()
+        )
         self._tokens.write_text("".join(tables))
 
     async def open(self) -> tuple[Process, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +10,12 @@ import httpx
 import pytest
 
 from callboard.web import door_id
-from tests.helpers.eventually import eventually
+from tests.helpers.door_processes import DoorProcesses
 from tests.helpers.processes import Process, python
-from tests.helpers.servers import ServerProcess, free_port
+from tests.helpers.servers import ServerProcess
 
 TARGET = "tests.helpers.running_team:app"
 END = ("completed", "error")
-TOKENS = {"ada": "acme", "bob": "other"}
 
 
 @pytest.fixture(scope="module")
@@ -29,48 +27,15 @@ def where(shared_server: ServerProcess) -> Iterator[list[str]]:
     worker.close()
 
 
-class Doors:
-    """Processes of `callboard serve`, which come up at addresses of their own."""
-
-    def __init__(self, where: list[str], tokens: Path) -> None:
-        self.where, self.tokens = where, tokens
-        self.target, self.options = TARGET, ["--all"]
-        self.made: list[Process] = []
-
-    async def open(self) -> tuple[Process, str]:
-        port = free_port()
-        command = ["serve", self.target, *self.options, "--port", str(port)]
-        command += ["--tokens", str(self.tokens), *self.where]
-        process = Process(python("-m", "callboard", *command))
-        self.made.append(process)
-        address = f"http://127.0.0.1:{port}"
-
-        def is_ready() -> bool:
-            try:
-                return httpx.get(f"{address}/readyz").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        await eventually(is_ready, 20, what=process.output)
-        return process, address + "/api/v1"
-
-
 @pytest.fixture
-def doors(where: list[str], tmp_path: Path) -> Iterator[Doors]:
-    file = tmp_path / "tokens.toml"
-    tables = [
-        f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\ntenant = "{tenant}"\n'
-        for name, tenant in TOKENS.items()
-    ]
-    file.write_text("".join(tables))
-    made = Doors(where, file)
+def doors(where: list[str], tmp_path: Path) -> Iterator[DoorProcesses]:
+    made = DoorProcesses(TARGET, [*where, "--all"], tmp_path)
     yield made
-    for process in made.made:
-        process.close()
+    made.close()
 
 
 def client(address: str, name: str = "ada") -> httpx.Client:
-    return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {name}"}, timeout=30)
+    return httpx.Client(base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {name}"}, timeout=30)
 
 
 def read(http: httpx.Client, run: str, last: str = "", most: int = 1000) -> list[tuple[str, str]]:
@@ -89,7 +54,7 @@ def read(http: httpx.Client, run: str, last: str = "", most: int = 1000) -> list
     return found
 
 
-async def test_a_reader_goes_on_at_another_door_when_its_own_was_killed(doors: Doors) -> None:
+async def test_a_reader_goes_on_at_another_door_when_its_own_was_killed(doors: DoorProcesses) -> None:
     first, one = await doors.open()
     _, two = await doors.open()
     with client(one) as http:
@@ -116,7 +81,7 @@ async def test_a_reader_goes_on_at_another_door_when_its_own_was_killed(doors: D
         assert ended.status_code == 204
 
 
-async def test_tenants_do_not_find_each_other(doors: Doors) -> None:
+async def test_tenants_do_not_find_each_other(doors: DoorProcesses) -> None:
     _, address = await doors.open()
     with client(address) as ada, client(address, "bob") as bob:
         run = ada.post("/services/counters/runs", json={"task": "Mine.", "conversation": "c"}).json()["id"]
@@ -132,7 +97,7 @@ async def test_tenants_do_not_find_each_other(doors: Doors) -> None:
         ada.get(f"/runs/{run}/result?wait=20")
 
 
-async def test_what_can_not_be_taken_is_a_problem_and_no_fault(doors: Doors) -> None:
+async def test_what_can_not_be_taken_is_a_problem_and_no_fault(doors: DoorProcesses) -> None:
     _, address = await doors.open()
     path, kind = "/services/counters/runs", {"Content-Type": "application/json"}
     with client(address) as http:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import socket
@@ -14,11 +13,12 @@ import httpx
 import psutil
 import pytest
 
+from tests.helpers.door_processes import DoorProcesses
 from tests.helpers.eventually import eventually
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import ServerProcess
 
-from .test_doors import Doors, client
+from .test_doors import client
 
 TARGET = "tests.helpers.served_desk:app"
 TOKENS = {
@@ -38,18 +38,10 @@ def where(shared_server: ServerProcess) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def doors(where: list[str], tmp_path: Path) -> Iterator[Doors]:
-    file = tmp_path / "tokens.toml"
-    tables = (
-        f'[{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n{more}\n'
-        for name, more in TOKENS.items()
-    )
-    file.write_text("".join(tables))
-    made = Doors(where, file)
-    made.target, made.options = TARGET, []
+def doors(where: list[str], tmp_path: Path) -> Iterator[DoorProcesses]:
+    made = DoorProcesses(TARGET, where, tmp_path, TOKENS)
     yield made
-    for process in made.made:
-        process.close()
+    made.close()
 
 
 def process_of(door: Process) -> psutil.Process:
@@ -73,7 +65,7 @@ async def a_question(http: httpx.Client) -> tuple[str, dict[str, Any]]:
     return run, question
 
 
-async def test_a_question_is_answered_once_and_by_those_who_may(doors: Doors) -> None:
+async def test_a_question_is_answered_once_and_by_those_who_may(doors: DoorProcesses) -> None:
     _, address = await doors.open()
     with (
         client(address) as ada,
@@ -101,7 +93,7 @@ async def test_a_question_is_answered_once_and_by_those_who_may(doors: Doors) ->
         assert ended["questions"] == []
 
 
-async def test_what_a_token_may_not_do_is_refused_and_changes_nothing(doors: Doors) -> None:
+async def test_what_a_token_may_not_do_is_refused_and_changes_nothing(doors: DoorProcesses) -> None:
     _, address = await doors.open()
     with client(address) as ada, client(address, "eve") as eve, client(address, "kim") as kim:
         run, _ = await a_question(ada)
@@ -117,7 +109,7 @@ async def test_what_a_token_may_not_do_is_refused_and_changes_nothing(doors: Doo
         assert ada.get("/questions", params={"run": run}).json()["questions"] == []
 
 
-async def test_a_door_that_is_told_to_end_lets_its_readers_go_to_another(doors: Doors) -> None:
+async def test_a_door_that_is_told_to_end_lets_its_readers_go_to_another(doors: DoorProcesses) -> None:
     first, one = await doors.open()
     _, two = await doors.open()
     with client(one) as http:
@@ -143,9 +135,9 @@ async def test_a_door_that_is_told_to_end_lets_its_readers_go_to_another(doors: 
     assert rest[0] >= int(numbers[-1])
 
 
-async def test_readers_who_vanish_or_take_nothing_hold_no_place(doors: Doors) -> None:
+async def test_readers_who_vanish_or_take_nothing_hold_no_place(doors: DoorProcesses) -> None:
     process, address = await doors.open()
-    host, port = address.removeprefix("http://").removesuffix("/api/v1").split(":")
+    host, port = address.removeprefix("http://").split(":")
     with client(address) as http:
         run, _ = await a_question(http)
         before = process_of(process).num_fds()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
@@ -16,14 +17,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from callboard.tools.mcp import McpWorkbench, StdioServerParams
+from tests.helpers.door_processes import DoorProcesses
 from tests.helpers.processes import Process, python
 from tests.helpers.servers import ServerProcess
 
-from . import test_doors
-from .test_doors import Doors
-
 TARGET = "tests.helpers.served_desk:app"
-doors = test_doors.doors
 Mode = Literal["legacy", "auto"]
 MODES: tuple[Mode, ...] = ("legacy", "auto")
 
@@ -130,17 +128,17 @@ async def over_http(address: str, name: str, **options: Any) -> AsyncIterator[Cl
 
 
 @pytest.fixture
-def desks(doors: Doors) -> Doors:
-    doors.target, doors.options = TARGET, []
-    return doors
+def desks(where: list[str], tmp_path: Path) -> Iterator[DoorProcesses]:
+    made = DoorProcesses(TARGET, where, tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_team_is_a_tool_over_http_and_tenants_do_not_find_each_other(
-    desks: Doors, mode: Mode
+    desks: DoorProcesses, mode: Mode
 ) -> None:
-    _, api = await desks.open()
-    address = api.removesuffix("/api/v1")
+    _, address = await desks.open()
     async with over_http(address, "ada", mode=mode) as ada, over_http(address, "bob", mode=mode) as bob:
         result = await ada.call_tool("desk", {"task": "Hello.", "conversation": "c"})
         assert text_of(result) == "You said: Hello."
@@ -151,31 +149,31 @@ async def test_a_team_is_a_tool_over_http_and_tenants_do_not_find_each_other(
         assert "there is no such run" in text_of(found)
 
 
-async def test_a_question_is_answered_at_another_door_when_the_first_was_killed(desks: Doors) -> None:
+async def test_a_question_is_answered_at_another_door_when_the_first_was_killed(desks: DoorProcesses) -> None:
     first, one = await desks.open()
     _, two = await desks.open()
-    async with over_http(one.removesuffix("/api/v1"), "ada", elicitation_callback=says_yes) as client:
+    async with over_http(one, "ada", elicitation_callback=says_yes) as client:
         asked = await client.session.call_tool("bank", {"task": "Pay 7."}, allow_input_required=True)
         assert isinstance(asked, types.InputRequiredResult)
     first.kill()
     assert asked.input_requests
     [question] = asked.input_requests
     said: types.InputResponses = {question: types.ElicitResult(action="accept", content={"answer": "yes"})}
-    async with over_http(two.removesuffix("/api/v1"), "ada", elicitation_callback=says_yes) as client:
+    async with over_http(two, "ada", elicitation_callback=says_yes) as client:
         result = await client.session.call_tool(
             "bank", {"task": "Pay 7."}, input_responses=said, request_state=asked.request_state
         )
         assert text_of(result) == "You said: yes"
-    async with over_http(two.removesuffix("/api/v1"), "bob", elicitation_callback=says_yes) as client:
+    async with over_http(two, "bob", elicitation_callback=says_yes) as client:
         stolen = await client.session.call_tool(
             "bank", {"task": "Pay 7."}, input_responses=said, request_state=asked.request_state
         )
         assert "there is no such run" in text_of(stolen)
 
 
-async def test_what_is_no_request_is_refused_without_a_fault(desks: Doors) -> None:
-    _, api = await desks.open()
-    address = api.removesuffix("/api/v1") + "/mcp"
+async def test_what_is_no_request_is_refused_without_a_fault(desks: DoorProcesses) -> None:
+    _, door = await desks.open()
+    address = f"{door}/mcp"
     ada = {"Authorization": "Bearer ada", "Accept": "application/json, text/event-stream"}
     as_json = {**ada, "Content-Type": "application/json"}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "desk", "arguments": []}}
