@@ -135,7 +135,7 @@ async def test_where_every_beat_is_late_the_dead_are_reaped_all_the_same(driver:
 
 
 async def test_where_every_beat_is_late_who_dies_later_is_reaped_too(driver: ServerDriver) -> None:
-    """As for one worker that beats exactly twice in a lease: its beats are late by the time that a call takes."""
+    """As on a machine that has too much to do."""
     await driver.declare(topic("counter", "visits"))
     dead, living = await driver.worker("counter"), await driver.worker("counter")
 

@@ -22,11 +22,12 @@ local function is_fenced(worker, held)
   return worker ~= '' and call('HEXISTS', P .. 'own:' .. worker, held) == 0
 end
 
+local QUIET = 0.6 -- of a lease: a worker beats twice in one at least, and a call takes its time
 local SLOW = 3 -- leases that a worker gets at most, where there is one gap after the other
 
 -- A worker gives a sign of life. Returns the time before which a lease must have ended for its worker to be reaped.
 --
--- Without any sign for half a lease it was the server that stood still, or the machine, or the network; for a living worker
+-- Without any sign for that part of a lease it was the server that stood still, or the machine, or the network; for a living worker
 -- beats twice in a lease. Then the leases of all have ended, and the first one that comes through must not bury the others:
 -- each gets one lease from now to beat. Who knows of a death need not wait: see leave.lua. Where beats always come late,
 -- patience would have no end: it ends for those that gave no sign since it began, and begins anew for those who die later.
@@ -34,7 +35,7 @@ local function sign_of_life(lease)
   local known = call('HMGET', P .. 'beats', 'last', 'patience', 'since')
   -- guard: a pulse that is no number is none
   local last, patience, since = tonumber(known[1] or 0) or 0, tonumber(known[2] or 0) or 0, tonumber(known[3] or 0) or 0
-  local is_gap = now() - last > lease / 2
+  local is_gap = now() - last > QUIET * lease
   if not is_gap and now() >= patience then since = 0 end
   if is_gap and since == 0 then since = now() end
   -- guard: after a gap nobody is reaped for a lease
