@@ -118,7 +118,9 @@ asyncio.run(main())
 
 def handled(shop: ShopFolder, agent_type: str) -> list[list[int]]:
     asks = [("ask", "counted:app", f"{agent_type}/key {number}", "Which", "--json") for number in range(20)]
-    return [json.loads(done.stdout) for done in shop.run_each(*asks)]
+    answered = shop.run_each(*asks)
+    assert [done.stderr for done in answered if done.returncode] == []
+    return [json.loads(done.stdout) for done in answered]
 
 
 @pytest.mark.slow

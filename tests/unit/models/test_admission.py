@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -59,8 +59,19 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("callboard.models.budget.asyncio.sleep", made.sleep)
+    use(monkeypatch, made.sleep)
     return made
+
+
+def use(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Let what waits for windows sleep like this. Not asyncio itself: servers of other tests sleep in this process, too."""
+
+    class Asyncio:
+        def __getattr__(self, name: str) -> Any:
+            return sleep if name == "sleep" else getattr(asyncio, name)
+
+    for module in ("budget", "admission"):
+        monkeypatch.setattr(f"callboard.models.{module}.asyncio", Asyncio())
 
 
 def model(*answers: Any) -> ReplayChatCompletionClient:
@@ -129,7 +140,7 @@ async def test_what_waits_for_a_window_holds_nothing_of_a_budget(clock: Clock) -
     clock.sleep = sleep  # type: ignore[method-assign]
     await used.ask()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("callboard.models.budget.asyncio.sleep", sleep)
+        use(patched, sleep)
         await used.ask()
     assert held == [0]
 
