@@ -22,12 +22,17 @@ _JOINERS: Final = "\u200c\u200d"
 
 def one_line(text: str) -> str:
     r"""A text with `\u001b` for each character that is not seen, ends of lines among them. Letters' joiners stay."""
-    return text if text.isprintable() else "".join(map(_seen, text))
+    return text if text.isprintable() else _shown(text, "")
 
 
 def printable(text: str) -> str:
     r"""A text with `\u001b` for each character that is not seen, but for ends of lines, tabs and letters' joiners."""
-    return text if text.isprintable() else "".join(c if c in "\n\t" else _seen(c) for c in text)
+    return text if text.isprintable() else _shown(text, "\n\t")
+
+
+def _shown(text: str, but: str) -> str:
+    # A text may be long, and has few different characters that can't be printed.
+    return text.translate({ord(c): _seen(c) for c in set(text) if not c.isprintable() and c not in but})
 
 
 def _seen(character: str) -> str:
