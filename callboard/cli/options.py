@@ -58,6 +58,7 @@ Namespace = Annotated[
         help="Default: what the app was made with, CALLBOARD_NAMESPACE, the app's name; without an app `main`.",
     ),
 ]
+ServeAll = Annotated[bool, typer.Option("--all", help="Serve every team, not only those with serve=True.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Body = Annotated[
     str | None, typer.Option("--body", metavar="JSON", help="The message as JSON, instead of fields.")

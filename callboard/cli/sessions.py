@@ -410,6 +410,12 @@ def nothing_to_run(app: App, or_else: str = "") -> NoReturn:
     bad_use(f"the app {app.name!r} has nothing to run: declare agents with @app.agent{or_else}")
 
 
+def check_served(app: App, serve_all: bool) -> None:
+    """Refuse an app that serves nothing, or nothing unless all is served."""
+    if not (app.teams if serve_all else app.served):
+        bad_use("it serves nothing: write app.team(team, serve=True), or give --all")
+
+
 def grace_of(given: float | None, settings: BrokerSettings) -> float:
     """Seconds of the grace period."""
     return settings.drain_grace if given is None else given

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from callboard.broker.errors import RequestTimeoutError
 from callboard.core.people import InputRequest
 from callboard.messages.chat import BaseChatMessage
 from callboard.runs.response import RunState
@@ -288,30 +287,18 @@ async def _all_of(left: list[Any]) -> Portions:
 
 async def cancel(call: Call) -> Response:
     """End a run now. What was said is kept."""
-    return await _ordered(call, "cancel")
+    is_done = await call.runs.cancel(await call.run())
+    return answered(Done(done=is_done), 200 if is_done else 202)
 
 
 async def pause(call: Call) -> Response:
     """Let nobody begin to speak."""
-    return await _ordered(call, "pause")
+    return answered(Done(done=await call.runs.source(await call.run()).pause()))
 
 
 async def resume(call: Call) -> Response:
     """Let a paused run go on."""
-    return await _ordered(call, "resume")
-
-
-async def _ordered(call: Call, order: Literal["cancel", "pause", "resume"]) -> Response:
-    source = call.runs.source(await call.run())
-    try:
-        if order == "cancel":
-            await source.cancel()
-            return answered(Done(done=True))
-        return answered(Done(done=await (source.pause() if order == "pause" else source.resume())))
-    except RequestTimeoutError:
-        if order != "cancel":
-            raise
-        return answered(Done(done=False), 202)  # the manager is away; it is cancelled as soon as it is back
+    return answered(Done(done=await call.runs.source(await call.run()).resume()))
 
 
 async def questions(call: Call) -> Response:
@@ -326,18 +313,9 @@ async def answer(call: Call) -> Response:
     """Answer a question. The first answer counts."""
     name, inputs = call.request.path_params["id"], call.runs.runtime.inputs
     given = read_as(Answer, call.request, await body_of(call.request, call.options))
-    question = await inputs.get(name)
-    if call.runs.asking(call.identity, question) is None:
-        # As for one that there is not.
-        raise Problem(404, str(_unknown(name)))
+    await call.runs.question(call.identity, name)
     await inputs.answer(name, given.answer, by=call.identity.name)
     return answered(Done(done=True))
-
-
-def _unknown(name: str) -> Exception:
-    from callboard.errors import InputRequestUnknownError
-
-    return InputRequestUnknownError(name)
 
 
 @dataclass(frozen=True, slots=True)

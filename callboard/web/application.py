@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .access import DoorOptions
 from .api import ROUTES, Call, Route
 from .event_stream import Streams
+from .mcp_endpoint import McpEndpoint
 from .openai.door import routes as openai_routes
 from .problems import RETRY, SAFE, Problem, problem_of
 from .requests import check_origin, identity_of
@@ -69,10 +70,8 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         WebRoute("/readyz", _endpoint(ready)),
         *openai_routes(runs, streams, options),
     ]
-    with contextlib.suppress(ImportError):  # without the extra `mcp` there is no such door
-        from .mcp_door import McpEndpoint
-
-        routes.append(WebRoute("/mcp", McpEndpoint(runs, options, streams.closing, app.name)))
+    if find_spec("mcp") is not None:  # the extra `mcp`
+        routes.append(WebRoute("/mcp", McpEndpoint(runs, options, streams, app.name)))
     made = Starlette(
         routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -92,16 +92,9 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them, until the run or the client has ended."""
         with self._streams.one():
-            ends = (gone(receive), self._streams.closing.wait(), self._send_all(send))
-            tasks = [asyncio.ensure_future(end) for end in ends]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                ended = await asyncio.gather(*tasks, return_exceptions=True)
-            if isinstance(ended[2], Exception) and not isinstance(ended[2], OSError | ClientDisconnect):
-                raise ended[2]
+            _, _, sent = await first_of(gone(receive), self._streams.closing.wait(), self._send_all(send))
+            if isinstance(sent, Exception) and not isinstance(sent, OSError | ClientDisconnect):
+                raise sent
         if self._streams.closing.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -118,6 +111,22 @@ async def _sent(send: Send, body: bytes) -> None:
     # One who takes nothing holds a connection of the server: it is left, and may go on by its number.
     async with asyncio.timeout(PATIENCE):
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> list[object]:
+    """Wait until the first of them has ended, and end the others.
+
+    Returns:
+        What each has come to: a result, what it raised, or a CancelledError where another one was first.
+    """
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    return ended
 
 
 async def gone(receive: Receive) -> None:

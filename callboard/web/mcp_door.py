@@ -20,23 +20,20 @@ from typing import Any, Final
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
 
 import callboard
 from callboard.core.answers import answer_of, how_to_answer
 from callboard.core.people import InputRequest
 from callboard.errors import InputAnsweredError, InputError
 from callboard.foundation import CallboardError
-from callboard.runs.events import Event
+from callboard.runs.events import Event, is_question
 
-from .access import DoorOptions, Identity
+from .access import Identity
 from .api import Run, shown
 from .problems import Problem, problem_of
-from .requests import check_origin, identity_of
+from .requests import misfit
 from .served_runs import ServedRun, ServedRuns, new_run
 
 Context = ServerRequestContext[Any, Any]
@@ -47,7 +44,6 @@ Who = Callable[[Context, str], Awaitable[Identity]]
 SHOW, ANSWER, CANCEL = "callboard_run", "callboard_answer", "callboard_cancel"
 LONGEST_WAIT: Final = 3_600.0  # seconds
 LONGEST_PROGRESS: Final = 400  # characters
-ASKS: Final = "async_input_request"
 
 
 class _Arguments(BaseModel):
@@ -137,8 +133,7 @@ class McpDoor:
                 raise
             return _refusal(str(error))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            return _refusal(f"{'.'.join(map(str, first['loc'])) or 'the arguments'}: {first['msg']}")
+            return _refusal(misfit(error, "the arguments"))
 
     async def _do(self, ctx: Context, params: types.CallToolRequestParams) -> Result:
         given = params.arguments or {}
@@ -146,7 +141,7 @@ class McpDoor:
             return await self._answer(await self._who(ctx, "answer"), Answer.model_validate(given))
         if params.name == CANCEL:
             run = await self._runs.found(await self._who(ctx, "run"), Cancel.model_validate(given).run)
-            await self._runs.source(run).cancel()
+            await self._runs.cancel(run)
             return _said(await shown(self._runs, run))
         if params.name == SHOW:
             asked = Show.model_validate(given)
@@ -193,9 +188,10 @@ class McpDoor:
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 requests: types.InputRequests = {one.id: _request(one, problem) for one in asked}
                 return types.InputRequiredResult(input_requests=requests, request_state=run.id)
-            problem = await self._elicit(ctx, asked[0], problem)
-            if problem is LEFT:
+            answered = await self._elicit(ctx, asked[0], problem)
+            if answered is None:
                 return _said(await shown(self._runs, run))
+            problem = answered
 
     async def _until_asked(
         self, progress: _Progress, run: ServedRun, until: float | None
@@ -210,7 +206,7 @@ class McpDoor:
             ):
                 async for portion in portions:
                     await progress.tell(portion)
-                    if any(event.type == ASKS for event in portion) and (asked := await self._questions(run)):
+                    if any(map(is_question, portion)) and (asked := await self._questions(run)):
                         return asked
         return ()
 
@@ -219,13 +215,13 @@ class McpDoor:
 
     # Questions
 
-    async def _elicit(self, ctx: Context, question: InputRequest, problem: str) -> str:
-        """Ask by a request to the client. What was wrong with the answer; "": nothing."""
+    async def _elicit(self, ctx: Context, question: InputRequest, problem: str) -> str | None:
+        """Ask by a request to the client. What was wrong with the answer; "": nothing; None: there was none."""
         identity = await self._who(ctx, "answer")
         request = _request(question, problem).params
         assert isinstance(request, types.ElicitRequestFormParams)  # noqa: S101 - for type checkers
         response = await ctx.session.elicit_form(request.message, request.requested_schema, ctx.request_id)
-        return await self._take(identity, question.id, response) if response.action == "accept" else LEFT
+        return await self._take(identity, question.id, response) if response.action == "accept" else None
 
     async def _take(self, identity: Identity, name: str, response: types.ElicitResult) -> str:
         """Take a person's answer. What is wrong with it; "": nothing, or somebody else was first."""
@@ -245,12 +241,7 @@ class McpDoor:
         return _said(await shown(self._runs, run))
 
     async def _give(self, identity: Identity, name: str, text: str) -> ServedRun:
-        await self._runs.runtime.open()
-        question = await self._runs.runtime.inputs.get(name)
-        run = self._runs.asking(identity, question)
-        if run is None:
-            # As for one that there is not.
-            raise Problem(404, f"there is no question {name!r}, or not for you")
+        run, question = await self._runs.question(identity, name)
         value = answer_of(text, name, question.choices, question.schema, question.details)
         await self._runs.runtime.inputs.answer(name, value, by=identity.name)
         return run
@@ -274,9 +265,6 @@ class _Progress:
             self._told += 1
             text = f"{event.source}: {event.text}" if event.source else event.text
             await self._ctx.session.report_progress(self._told, message=text[:LONGEST_PROGRESS])
-
-
-LEFT: Final = "left"  # the person answered nothing; the question stays open
 
 
 def _can_ask(ctx: Context) -> bool:
@@ -339,58 +327,3 @@ def _name_in_team(agent_type: str) -> str:
 
 def _refusal(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
-# Over HTTP
-
-
-class McpEndpoint:
-    """The door as an ASGI application, at one path.
-
-    Args:
-        runs: The runs that there are.
-        options: The rules of the door.
-        closing: Set when the process ends.
-        name: Of the server.
-    """
-
-    def __init__(self, runs: ServedRuns, options: DoorOptions, closing: asyncio.Event, name: str) -> None:
-        self._options = options
-        self._closing = closing
-        door = McpDoor(runs, self._identity, name)
-        # Without sessions: the next request may come to another process.
-        self._manager = StreamableHTTPSessionManager(
-            door.server, stateless=True, max_request_body_size=options.max_body
-        )
-        self._serving: asyncio.Task[None] | None = None
-        self._is_ready = asyncio.Event()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        request = Request(scope, receive)
-        try:
-            check_origin(request, self._options)
-            await identity_of(request, self._options, "read")
-            if request.method != "POST":
-                # Where there are no sessions, a stream of what the server has to say would be open for ever, and silent.
-                raise Problem(405, "send requests by POST", {"allow": "POST"})
-        except Problem as problem:
-            await problem.response()(scope, receive, send)
-            return
-        await self._begin()
-        await self._manager.handle_request(scope, receive, send)
-
-    async def _identity(self, ctx: Context, scope: str) -> Identity:
-        assert isinstance(ctx.request, Request)  # noqa: S101 - every request comes by HTTP here
-        return await identity_of(ctx.request, self._options, scope)
-
-    async def _begin(self) -> None:
-        # Not in the application's lifespan: one that is mounted in another application has none.
-        if self._serving is None:
-            self._serving = asyncio.create_task(self._serve())
-        await self._is_ready.wait()
-
-    async def _serve(self) -> None:
-        async with self._manager.run():
-            self._is_ready.set()
-            await self._closing.wait()

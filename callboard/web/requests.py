@@ -103,9 +103,18 @@ def read_as(model: type[BodyT], request: Request, body: bytes) -> BodyT:
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the body"
-        raise Problem(422, f"{place}: {first['msg']}") from None
+        raise Problem(422, misfit(error, "the body")) from None
+
+
+def misfit(error: ValidationError, whole: str) -> str:
+    """The first thing that does not fit, as a sentence.
+
+    Args:
+        error: What pydantic says.
+        whole: What it is called where all of it does not fit.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
 def _depth(body: bytes) -> int:

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from callboard.app import App
 from callboard.broker import AgentId
+from callboard.broker.errors import RequestTimeoutError
 from callboard.broker.redis.operations.inspect import has_worker
 from callboard.broker.redis.store import RedisStore
 from callboard.core.people import InputRequest
+from callboard.errors import InputRequestUnknownError
 from callboard.runs.bus import BusRun
 from callboard.runtime.effects import names_in
 from callboard.runtime.runtime import RedisAgentRuntime
@@ -204,10 +206,31 @@ class ServedRuns:
         """The open questions that this one can see, the oldest first."""
         await self.runtime.open()
         listed = await self.runtime.inputs.list(run=None if run is None else run.stream)
-        found = [(self.asking(identity, question), question) for question in listed]
+        found = [(self._asking(identity, question), question) for question in listed]
         return [(asking, question) for asking, question in found if asking is not None]
 
-    def asking(self, identity: Identity, question: InputRequest) -> ServedRun | None:
+    async def question(self, identity: Identity, name: str) -> tuple[ServedRun, InputRequest]:
+        """A question, and the run that asks it.
+
+        Raises:
+            InputRequestUnknownError: There is none, or not for this one: which of both it is, is not said.
+        """
+        await self.runtime.open()
+        question = await self.runtime.inputs.get(name)
+        run = self._asking(identity, question)
+        if run is None:
+            raise InputRequestUnknownError(name)
+        return run, question
+
+    async def cancel(self, run: ServedRun) -> bool:
+        """End a run now; False: its manager is away, and ends it as soon as it is back."""
+        try:
+            await self.source(run).cancel()
+        except RequestTimeoutError:
+            return False
+        return True
+
+    def _asking(self, identity: Identity, question: InputRequest) -> ServedRun | None:
         """The run that asks; None: it is none of a service that this one sees."""
         team, kept = question.agent.type.partition(".")[0], conversation_of(question.agent)
         for name in names_in(question.run_path or ""):

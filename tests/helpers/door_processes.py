@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,6 +19,17 @@ TOKENS = {
     "bob": 'tenant = "other"',
     "eve": 'tenant = "acme"\nscopes = ["run"]',  # may begin runs, and not read
 }
+
+
+@contextmanager
+def worked(target: str, url: str) -> Iterator[list[str]]:
+    """Options for a namespace of its own in which a worker runs the app."""
+    options = ["--url", url, "--namespace", f"doors-{os.urandom(4).hex()}"]
+    worker = Process(python("-m", "callboard", "worker", target, *options))
+    try:
+        yield options
+    finally:
+        worker.close()
 
 
 class DoorProcesses:

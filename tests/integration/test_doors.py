@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import httpx
 import pytest
 
 from callboard.web import door_id
-from tests.helpers.door_processes import DoorProcesses
-from tests.helpers.processes import Process, python
+from tests.helpers.door_processes import DoorProcesses, worked
 from tests.helpers.servers import ServerProcess
 
 TARGET = "tests.helpers.running_team:app"
@@ -20,11 +18,8 @@ END = ("completed", "error")
 
 @pytest.fixture(scope="module")
 def where(shared_server: ServerProcess) -> Iterator[list[str]]:
-    """Options for a namespace in which a worker runs the team."""
-    options = ["--url", shared_server.url, "--namespace", f"doors-{os.urandom(4).hex()}"]
-    worker = Process(python("-m", "callboard", "worker", TARGET, *options))
-    yield options
-    worker.close()
+    with worked(TARGET, shared_server.url) as options:
+        yield options
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import httpx
 import psutil
 import pytest
 
-from tests.helpers.door_processes import DoorProcesses
+from tests.helpers.door_processes import DoorProcesses, worked
 from tests.helpers.eventually import eventually
-from tests.helpers.processes import Process, python
+from tests.helpers.processes import Process
 from tests.helpers.servers import ServerProcess
 
 from .test_doors import client
@@ -31,10 +31,8 @@ TOKENS = {
 
 @pytest.fixture(scope="module")
 def where(shared_server: ServerProcess) -> Iterator[list[str]]:
-    options = ["--url", shared_server.url, "--namespace", f"people-{os.urandom(4).hex()}"]
-    worker = Process(python("-m", "callboard", "worker", TARGET, *options))
-    yield options
-    worker.close()
+    with worked(TARGET, shared_server.url) as options:
+        yield options
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,26 +16,26 @@ from typing import Any, Literal
 
 import httpx2
 import mcp_types as types
+import psutil
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from callboard.tools.mcp import McpWorkbench, StdioServerParams
-from tests.helpers.door_processes import DoorProcesses
-from tests.helpers.processes import Process, python
+from tests.helpers.door_processes import DoorProcesses, worked
+from tests.helpers.eventually import eventually
 from tests.helpers.servers import ServerProcess
 
 TARGET = "tests.helpers.served_desk:app"
+TALKING = "tests.helpers.talking_team:app"
 Mode = Literal["legacy", "auto"]
 MODES: tuple[Mode, ...] = ("legacy", "auto")
 
 
 @pytest.fixture(scope="module")
 def where(shared_server: ServerProcess) -> Iterator[list[str]]:
-    options = ["--url", shared_server.url, "--namespace", f"mcp-{os.urandom(4).hex()}"]
-    worker = Process(python("-m", "callboard", "worker", TARGET, *options))
-    yield options
-    worker.close()
+    with worked(TARGET, shared_server.url) as options:
+        yield options
 
 
 def stdio(where: list[str], *more: str) -> StdioServerParameters:
@@ -171,6 +175,59 @@ async def test_a_question_is_answered_at_another_door_when_the_first_was_killed(
         assert "there is no such run" in text_of(stolen)
 
 
+async def test_a_question_of_another_tenant_looks_like_one_that_there_is_not(desks: DoorProcesses) -> None:
+    _, address = await desks.open()
+    async with over_http(address, "ada") as ada, over_http(address, "bob") as bob:
+        asked = await ada.call_tool("bank", {"task": "Pay 9."})
+        assert asked.structured_content is not None
+        [question] = asked.structured_content["questions"]
+        texts = set()
+        for name in (question["id"], "none"):
+            refused = await bob.call_tool("callboard_answer", {"question": name, "answer": "yes"})
+            assert refused.is_error
+            texts.add(text_of(refused).replace(name, "X"))
+        assert len(texts) == 1
+        await ada.call_tool("callboard_cancel", {"run": asked.structured_content["id"]})
+
+
+async def test_calls_whose_clients_vanish_hold_no_place_and_a_door_that_ends_waits_for_none(
+    shared_server: ServerProcess, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"  # until it is there the model has not ended its answer
+    arguments = {"name": "words", "arguments": {"task": f"Wait {gate}"}}
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": arguments})
+    with worked(TALKING, shared_server.url) as where:
+        made = DoorProcesses(TALKING, where, tmp_path)
+        try:
+            door, address = await made.open()
+            async with over_http(address, "ada") as ada:
+                await ada.call_tool("echo", {"task": "Load."})
+            host, port = address.removeprefix("http://").split(":")
+            head = (
+                f"POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer ada\r\n"
+                "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+                f"Content-Length: {len(call)}\r\n\r\n{call}"
+            )
+            process = psutil.Process(door.pid)
+            before = process.num_fds()
+            with contextlib.ExitStack() as waiting:
+                for _ in range(10):
+                    connection = waiting.enter_context(socket.create_connection((host, int(port))))
+                    connection.sendall(head.encode())
+                # A connection of the client, and one that reads the run.
+                await eventually(lambda: process.num_fds() >= before + 20, 30)
+            await eventually(lambda: process.num_fds() <= before + 3, 30)
+            with socket.create_connection((host, int(port))) as connection:
+                connection.sendall(head.encode())
+                await eventually(lambda: process.num_fds() >= before + 2, 30)
+                os.kill(door.pid, signal.SIGTERM)
+                await eventually(lambda: not door.is_alive, 20)
+            assert door.exit_code == 0
+        finally:
+            gate.touch()
+            made.close()
+
+
 async def test_what_is_no_request_is_refused_without_a_fault(desks: DoorProcesses) -> None:
     _, door = await desks.open()
     address = f"{door}/mcp"
@@ -197,6 +254,34 @@ async def test_what_is_no_request_is_refused_without_a_fault(desks: DoorProcesse
     assert not any("Traceback" in one.text for one in answers)
     assert answers[5].status_code == 413
     assert [one.status_code for one in answers[-2:]] == [405, 405]
+
+
+async def test_ctrl_c_ends_the_command(where: list[str]) -> None:
+    command = stdio(where)
+    process = subprocess.Popen(
+        [command.command, *command.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked})
+        process.stdin.write(f"{line}\n".encode())
+        process.stdin.flush()
+        assert b"serverInfo" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        assert (process.returncode, said) == (130, b"")
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def test_the_command_ends_with_its_client_and_its_run_goes_on(where: list[str]) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from callboard.cli.exits import bad_use
-from callboard.cli.options import Namespace, Target, Url
-from callboard.cli.sessions import publisher, run
+from callboard.cli.options import Namespace, ServeAll, Target, Url
+from callboard.cli.sessions import check_served, publisher, run
 from callboard.cli.team_conversation import user_name
 
 if TYPE_CHECKING:
@@ -17,9 +14,7 @@ if TYPE_CHECKING:
 
 def mcp(
     target: Target,
-    serve_all: Annotated[
-        bool, typer.Option("--all", help="Serve every team, not only those with serve=True.")
-    ] = False,
+    serve_all: ServeAll = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> int:
@@ -41,8 +36,7 @@ def mcp(
     except ImportError:
         raise MissingPackageError("mcp", "mcp") from None
     app = load_app(target)
-    if not (app.teams if serve_all else app.served):
-        bad_use("it serves nothing: write app.team(team, serve=True), or give --all")
+    check_served(app, serve_all)
     run(_serve(app, serve_all, url, namespace))
     return 0
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from callboard.cli.exits import FAILED, bad_use
-from callboard.cli.options import Namespace, Target, Url
+from callboard.cli.options import Namespace, ServeAll, Target, Url
 from callboard.cli.output import hint, say
-from callboard.cli.sessions import publisher, run
+from callboard.cli.sessions import check_served, publisher, run
 
 if TYPE_CHECKING:
     from callboard.app import App
@@ -33,9 +33,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name under which it is reached, besides this machine's."),
     ] = None,
-    serve_all: Annotated[
-        bool, typer.Option("--all", help="Serve every team, not only those with serve=True.")
-    ] = False,
+    serve_all: ServeAll = False,
     new_token: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Print a new token, and its lines for the file; serve nothing."),
@@ -72,8 +70,7 @@ def serve(
             "others can reach this address: give --tokens, with a token for each (--new-token NAME makes one)"
         )
     app = load_app(target)
-    if not (app.teams if serve_all else app.served):
-        bad_use("it serves nothing: write app.team(team, serve=True), or give --all")
+    check_served(app, serve_all)
     access: Access = Identity(name="local") if tokens is None else Tokens.read(tokens)
     listening = (host, port, [*LOCAL, host, *(host_name or [])])
     return 0 if run(_serve(app, access, serve_all, listening, (url, namespace))) else FAILED
@@ -99,7 +96,7 @@ async def _serve(
                 # Streams have no end of their own: their clients go on at another process.
                 door.state.streams.closing.set()
                 # Not the one of uvicorn: it would end this process by the signal, when all is done.
-                self.force_exit = self.should_exit and sig == signal.SIGINT
+                self.force_exit |= self.should_exit and sig == signal.SIGINT
                 self.should_exit = True
 
             async def startup(self, sockets: Any = None) -> None:

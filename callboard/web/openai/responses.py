@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from callboard.broker.errors import RequestTimeoutError
 from callboard.runs.events import Event
 from callboard.web.api import LAST_NUMBER, Call
 from callboard.web.event_stream import EventStream, Portions
@@ -142,8 +141,7 @@ async def cancel(call: Call) -> Response:
     check_reads(call)
     segment, reading = await _stored(call)
     if reading.status in ("queued", "in_progress"):
-        with suppress(RequestTimeoutError):  # the manager is away: it is cancelled as soon as it is back
-            await call.runs.source(segment.run).cancel()
+        await call.runs.cancel(segment.run)
     return as_json(response_of(segment, await read(call, segment)))
 
 

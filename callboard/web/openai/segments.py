@@ -12,7 +12,12 @@ from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from callboard.core.answers import answer_of
 from callboard.core.people import InputRequest
-from callboard.errors import InputAnsweredError, InputExpiredError, InputWithdrawnError
+from callboard.errors import (
+    InputAnsweredError,
+    InputExpiredError,
+    InputRequestUnknownError,
+    InputWithdrawnError,
+)
 from callboard.messages.chat import BaseChatMessage
 from callboard.runs.bus import ROOM
 from callboard.runs.events import (
@@ -27,7 +32,7 @@ from callboard.runs.events import (
 from callboard.teams.listing import has_conversation, queued_task, stored_state
 from callboard.teams.protocol import IfBusy
 from callboard.web.api import Call
-from callboard.web.event_stream import gone
+from callboard.web.event_stream import first_of, gone
 from callboard.web.problems import Problem, not_found
 from callboard.web.served_runs import ServedRun, new_run
 
@@ -181,19 +186,14 @@ async def answered(call: Call, answers: Sequence[Answer]) -> Segment:
 
 
 async def _answered(call: Call, answer: Answer) -> Segment:
-    inputs = call.runs.runtime.inputs
-    await call.runs.runtime.open()
-    question = await inputs.get(answer.question)
-    run = call.runs.asking(call.identity, question)
-    if run is None:
-        raise not_found(f"question {answer.question!r}")
+    run, question = await call.runs.question(call.identity, answer.question)
     asked = next((one for one in await _questions(call, run) if one.request_id == question.id), None)
     if asked is None:
-        raise not_found(f"question {answer.question!r}")
+        raise InputRequestUnknownError(answer.question)
     following = Segment(run, asked.number)
     value = answer_of(answer.text, question.id, question.choices, question.schema, question.details)
     try:
-        await inputs.answer(question.id, value, by=call.identity.name)
+        await call.runs.runtime.inputs.answer(question.id, value, by=call.identity.name)
     except (InputAnsweredError, InputExpiredError, InputWithdrawnError) as error:
         # A client whose connection broke sends its answer again.
         if not await _is_own(call, question, value):
@@ -275,19 +275,12 @@ async def ended(call: Call, segment: Segment, prefix: str) -> Reading:
     """
     call.streams.check_room()
     with call.streams.one():
-        waits = (_end(call, segment), gone(call.request.receive), call.streams.closing.wait())
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-    if isinstance(results[0], asyncio.CancelledError):
+        end, *_ = await first_of(_end(call, segment), gone(call.request.receive), call.streams.closing.wait())
+    if isinstance(end, asyncio.CancelledError):
         where = f"this process ends, and the run goes on: retrieve {prefix}{segment.id}"
         raise Refusal(503, where, "goes_on", headers=NO_RETRY)
-    if isinstance(results[0], BaseException):
-        raise results[0]
+    if isinstance(end, BaseException):
+        raise end
     return await read(call, segment)
 
 
