@@ -9,9 +9,9 @@ The server has one thread and no connection but its line to the supervisor, sinc
 what the other end of a connection knows. Where loading starts a thread, opens something or goes by variables that the app
 sets, as some packages do, only this package is shared.
 
-The line carries one JSON object a packet. In: `{"token", "words"}`, with the descriptor for the output of a worker that is
-to begin; `{"retire": true}`. Out: `{"token", "pid"}`, with a descriptor of the process, and `{"token", "code"}` when it has
-ended.
+The line carries one JSON object a packet. In: `{"token", "words", "shown"}`, with the descriptor for the output of a worker
+that is to begin, its arguments, and its command as `ps` shows it; `{"retire": true}`. Out: `{"token", "pid"}`, with a
+descriptor of the process, and `{"token", "code"}` when it has ended.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ import gc
 import importlib
 import json
 import os
-import random
 import selectors
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -169,6 +168,7 @@ class Begun(NamedTuple):
 class _Order:
     token: str
     words: list[str]
+    shown: str
     output: int
 
 
@@ -185,21 +185,19 @@ class _Server:
             for key, _ in self._selector.select():
                 if key.fd != self._line.fileno():
                     self._bury(self._begun.pop(key.fd))
-                    continue
-                for order in self._orders():
-                    if self._fork(order) == 0:
-                        return self._become(order)
+                elif (order := self._order()) is not None and self._fork(order) == 0:
+                    return self._become(order)
         return None
 
-    def _orders(self) -> Iterator[_Order]:
+    def _order(self) -> _Order | None:
         packet, descriptors, _, _ = socket.recv_fds(self._line, PACKET, 1)
         if not packet:
             os._exit(0)  # the supervisor is gone; its workers notice that themselves, and drain
         told: dict[str, Any] = json.loads(packet)
         if told.get("retire"):
             self._is_retired = True
-        else:
-            yield _Order(told["token"], told["words"], descriptors[0])
+            return None
+        return _Order(told["token"], told["words"], told["shown"], descriptors[0])
 
     def _fork(self, order: _Order) -> int:
         pid = os.fork()
@@ -237,20 +235,19 @@ class _Server:
         os.environ[TOKEN_VARIABLE] = order.token
         sys.argv[1:] = order.words
         _draw_anew()
-        _show_as(order.words)
+        _show_as(order.shown)
         return order.words
 
 
 def _draw_anew() -> None:
-    """No two workers draw the same numbers. Python's own generator knows of forks."""
-    random.seed()
+    """No two workers draw the same numbers. Python's own generator knows of forks, and that of numpy does not."""
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
 
 
-def _show_as(words: Sequence[str]) -> None:
+def _show_as(command: str) -> None:
     """Let `ps` show the command line of a worker, and not that of the server."""
     from setproctitle import setproctitle, setthreadtitle
 
-    setproctitle(" ".join([sys.executable, "-P", "-m", "callboard", *words]))
+    setproctitle(command)
     setthreadtitle("callboard")

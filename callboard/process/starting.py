@@ -21,7 +21,14 @@ WATCHED_PIPE: Final = "{watched}"
 """Stands in a command for the number of the descriptor whose end of file says that the supervisor is gone."""
 
 UNKNOWN: Final = 255
-"""Exit code of a process that has ended when nobody was left who could be told how."""
+"""Exit code of a process that has ended when nobody was left who could tell how."""
+
+FORK_PATIENCE: Final = (
+    60.0  # seconds until a server that makes no process is given up; it tries the app for 20 of them
+)
+TOLD_WITHIN: Final = (
+    5.0  # seconds after the end of a process until it counts as one of which nobody knows how
+)
 
 # -P: the current folder is no place to import `callboard` from; `worker` puts the app's folder on the path itself.
 _PYTHON: Final = (sys.executable, "-P", "-m", "callboard")
@@ -98,7 +105,7 @@ class Programs:
     async def start(self, command: Sequence[str], watched: int, output: int, token: str) -> WorkerProcess:
         """Start one; see `Starter`."""
         return await asyncio.create_subprocess_exec(
-            *[part.replace(WATCHED_PIPE, str(watched)) for part in command],
+            *_filled(command, watched),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -115,6 +122,10 @@ class Programs:
 
     async def close(self) -> None:
         """Nothing is kept."""
+
+
+def _filled(command: Sequence[str], watched: int) -> list[str]:
+    return [part.replace(WATCHED_PIPE, str(watched)) for part in command]
 
 
 def can_fork() -> bool:
@@ -143,11 +154,10 @@ class Forks:
 
     async def start(self, command: Sequence[str], watched: int, output: int, token: str) -> WorkerProcess:
         """Start one; see `Starter`."""
-        words = [part.replace(WATCHED_PIPE, str(watched)) for part in command[len(_PYTHON) :]]
         if not self._has_given_up:
             try:
                 server = await self._serving(watched)
-                return await server.fork(words, output, token)
+                return await server.fork(_filled(command, watched), output, token)
             except (OSError, ForkServerGoneError) as error:
                 # A program takes more memory and works all the same. It is not tried again: what ended it would again.
                 self._has_given_up = True
@@ -216,13 +226,21 @@ class _ForkServer:
             theirs.close()
         return cls(process, ours)
 
-    async def fork(self, words: Sequence[str], output: int, token: str) -> _Forked:
+    async def fork(self, command: Sequence[str], output: int, token: str) -> _Forked:
         if self._is_gone:
             raise ForkServerGoneError("the process that makes them has ended")
         beginning: asyncio.Future[_Forked] = asyncio.get_running_loop().create_future()
         self._beginning[token] = beginning
-        self._tell({"token": token, "words": list(words)}, [output])
-        return await beginning
+        words = list(command[len(_PYTHON) :])
+        self._tell({"token": token, "words": words, "shown": " ".join(command)}, [output])
+        try:
+            async with asyncio.timeout(FORK_PATIENCE):
+                return await beginning
+        except TimeoutError:
+            self.kill()
+            raise ForkServerGoneError(
+                f"the process that makes them has made none in {FORK_PATIENCE:g} s"
+            ) from None
 
     def _tell(self, told: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is heard
@@ -253,15 +271,13 @@ class _ForkServer:
         forked.send_signal(signal.SIGKILL)  # nobody waits for it any more
 
     def _lose(self) -> None:
-        """The server is gone. What it made goes on, and its end is seen by itself."""
+        """The server is gone. What it made goes on."""
         self._is_gone = True
         asyncio.get_running_loop().remove_reader(self._line)
         beginnings, self._beginning = self._beginning, {}
         for beginning in beginnings.values():
             if not beginning.done():
                 beginning.set_exception(ForkServerGoneError("the process that makes them has ended"))
-        for forked in self._begun.values():
-            forked.end_unseen()
 
     @property
     def is_awaited(self) -> bool:
@@ -283,12 +299,14 @@ class _ForkServer:
 
 
 class _Forked:
-    """A process that the server made."""
+    """A process that the server made. Its end is seen here, and how it ended is told by the server, its parent."""
 
     def __init__(self, pid: int, handle: int) -> None:
         self.pid = pid
         self._handle = handle
-        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(handle, self._see_end)
 
     @property
     def returncode(self) -> int | None:
@@ -302,18 +320,13 @@ class _Forked:
             raise ProcessLookupError
         signal.pidfd_send_signal(self._handle, number)
 
+    def _see_end(self) -> None:
+        # The server may have been killed, or stopped.
+        self._loop.remove_reader(self._handle)
+        self._loop.call_later(TOLD_WITHIN, self.end, UNKNOWN)
+
     def end(self, code: int) -> None:
         if not self._ended.done():
+            self._loop.remove_reader(self._handle)
             self._ended.set_result(code)
             os.close(self._handle)
-
-    def end_unseen(self) -> None:
-        """Its end is seen here, since its parent is gone; how it ended is not."""
-        loop = asyncio.get_running_loop()
-
-        def over() -> None:
-            loop.remove_reader(self._handle)
-            self.end(UNKNOWN)
-
-        if not self._ended.done():
-            loop.add_reader(self._handle, over)

@@ -99,6 +99,15 @@ def test_workers_outlive_the_server_and_their_end_is_seen(shop: ShopFolder) -> N
         drains(running, shop)
 
 
+def test_the_end_of_a_worker_is_seen_although_the_server_is_stopped(shop: ShopFolder) -> None:
+    with shop.started(*THREE) as running:
+        works(running)
+        os.kill(server_in(shop.folder), signal.SIGSTOP)
+        os.kill(workers_in(shop.folder)[0], signal.SIGKILL)
+        running.shows("ended with exit code 255, starts again")
+        drains(running, shop)
+
+
 def test_nothing_is_left_when_the_supervisor_is_killed(shop: ShopFolder) -> None:
     with shop.started(*THREE) as running:
         works(running)
