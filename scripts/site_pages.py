@@ -26,6 +26,7 @@ import yaml
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 INDEX: Final = "README.md"
+SITEMAP: Final = "sitemap.xml"  # every site has one
 LINK: Final = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)(#[^)\s]*)?(?=\))")
 ROW: Final = re.compile(r"^\| [^|]+ \| (.+) \|$")
 IN_ROW: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
@@ -78,14 +79,18 @@ def build(target: Path) -> int:
     """Build the site.
 
     Args:
-        target: The folder that it is written to; what was there goes.
+        target: The folder that it is written to; an earlier site in it goes.
 
     Returns:
         How many pages it has.
 
     Raises:
-        SystemExit: A page or a link is wrong; the text says which.
+        SystemExit: A page or a link is wrong; the text says which. Or something else than a site is in the folder.
     """
+    if target.is_dir() and any(target.iterdir()) and not (target / SITEMAP).exists():
+        raise SystemExit(
+            f"{target} has something else in it, which would go: name a folder that is empty, or new"
+        )
     with tempfile.TemporaryDirectory() as folder:
         pages = Path(folder, "docs")
         pages.mkdir()

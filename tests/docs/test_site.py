@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import site_pages
-from scripts.site_pages import DOCS, anchor, build, loaded, menu
+from scripts.site_pages import DOCS, SITEMAP, anchor, build, loaded, menu
 
 
 @pytest.fixture
@@ -22,6 +22,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_site_has_every_page_and_the_source_that_pages_lead_to(tmp_path: Path) -> None:
     number = build(tmp_path / "site")
+    assert (tmp_path / "site" / SITEMAP).exists()
     made = {page.relative_to(tmp_path / "site").as_posix() for page in (tmp_path / "site").rglob("*.html")}
     pages = {f"{page.stem}.html" for page in DOCS.glob("*.md") if page.name != "README.md"}
     assert (
@@ -42,6 +43,15 @@ def test_what_is_wrong_with_a_page_fails_and_is_named(docs: Path, tmp_path: Path
         build(tmp_path / "site")
     for name in ("nowhere.md", "no-such-heading", "unlisted.md"):
         assert name in str(failed.value)
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    """The builder empties the folder that it writes to."""
+    kept = tmp_path / "letters.txt"
+    kept.write_text("mine", encoding="utf-8")
+    with pytest.raises(SystemExit, match="something else"):
+        build(tmp_path)
+    assert kept.read_text(encoding="utf-8") == "mine"
 
 
 def test_headings_have_the_anchors_that_they_have_in_a_repository() -> None:
