@@ -1,3 +1,4 @@
+from .a2a_agent import A2AAgent as A2AAgent
 from .assistant import AssistantAgent as AssistantAgent
 from .base import (
     BaseChatAgent as BaseChatAgent,
@@ -13,7 +14,12 @@ from .code_executor import (
     ApprovalResponse as ApprovalResponse,
     CodeExecutorAgent as CodeExecutorAgent,
 )
-from .errors import AgentError as AgentError, AgentSettingError as AgentSettingError
+from .errors import (
+    AgentError as AgentError,
+    AgentSettingError as AgentSettingError,
+    RemoteAgentUnreachableError as RemoteAgentUnreachableError,
+    RemoteTaskError as RemoteTaskError,
+)
 from .guardrails import (
     Asks as Asks,
     Changed as Changed,

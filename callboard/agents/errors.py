@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from callboard.foundation import ActorError
 
 
@@ -62,4 +64,32 @@ class UserInputError(AgentError, RuntimeError):
     template = "Failed to get user input for {name!r}: {reason}"
 
     name: str
+    reason: str
+
+
+class RemoteTaskError(AgentError, RuntimeError):
+    """A task of an agent elsewhere has no result.
+
+    Attributes:
+        agent: The agent that stands for it.
+        task: Id of the task there; "": it was not begun.
+        reason: What is said there.
+    """
+
+    template = "{agent}: the agent elsewhere has no result: {reason}"
+    permanent = True
+
+    agent: str
+    task: str
+    reason: str
+
+
+class RemoteAgentUnreachableError(AgentError, ConnectionError):
+    """An agent elsewhere gives no answer. On the bus the turn is tried again, and its task goes on."""
+
+    template = "{agent}: no answer from {url}: {reason}"
+    is_outage: ClassVar[bool] = True
+
+    agent: str
+    url: str
     reason: str

@@ -214,10 +214,14 @@ class BusRun(RunSource):
                 said += filter(is_kept, entry.event.messages)
         return said
 
-    async def so_far(self) -> list[Event]:
-        """Its events until now, without drafts; nothing is waited for."""
+    async def so_far(self, *, drafts: bool = False) -> list[Event]:
+        """Its events until now; nothing is waited for.
+
+        Args:
+            drafts: Whether those that do not count yet are wanted, too.
+        """
         entries = [entry async for entry in self._kept()]
-        return self._events(entries, None, set())[0]
+        return self._events(entries, _Attempts() if drafts else None, set())[0]
 
     async def _kept(self, after: int = 0) -> AsyncGenerator[RunEntry, None]:
         """The entries that its stream has now."""

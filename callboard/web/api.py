@@ -201,7 +201,11 @@ async def list_runs(call: Call) -> Response:
     if state is not None and state not in get_args(RunState):
         raise Problem(400, f"state is one of {', '.join(get_args(RunState))}")
     listed, more = await call.runs.listed(
-        call.identity, state, call.query("service"), max(1, limit), call.query("after")
+        call.identity,
+        lambda one: state in (None, one.state),
+        call.query("service"),
+        max(1, limit),
+        call.query("after"),
     )
     found = [
         ListedRun(**_named(run), state=one.state, began=one.began, ended=one.ended) for run, one in listed

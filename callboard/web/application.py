@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -72,11 +73,23 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
     ]
     if find_spec("mcp") is not None:  # the extra `mcp`
         routes.append(WebRoute("/mcp", McpEndpoint(runs, options, streams, app.name)))
+    if _has_a2a():
+        from .a2a.door import routes as a2a_routes
+
+        routes += a2a_routes(runs, streams, options)
     made = Starlette(
         routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}
     )
     made.state.streams = streams
     return made
+
+
+def _has_a2a() -> bool:
+    """Whether the extra `a2a` is installed: what another package brought may speak an older protocol."""
+    try:
+        return int(version("a2a-sdk").partition(".")[0]) >= 1
+    except PackageNotFoundError:
+        return False
 
 
 def _endpoint(does: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Collection
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from .access import DoorOptions, Identity, Tokens
 from .problems import Problem
 
+JSON: Final = "application/json"
 DEEPEST: Final = 64  # arrays and objects in each other
 STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 ONCE: Final = (
@@ -85,21 +87,35 @@ async def body_of(request: Request, options: DoorOptions) -> bytes:
     return bytes(found)
 
 
-def read_as(model: type[BodyT], request: Request, body: bytes) -> BodyT:
-    """A body as JSON.
+def json_of(request: Request, body: bytes, kinds: Collection[str] = (JSON,)) -> Any:
+    """A body as plain data.
+
+    Args:
+        request: Where it came.
+        body: The body.
+        kinds: Content types that are JSON here.
 
     Raises:
         Problem: It is something else.
     """
-    # A form of another page can send any text but this type.
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    # A form of another page can send any text but these types.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in kinds:
         raise Problem(415, "send JSON, with `Content-Type: application/json`")
     if _depth(body) > DEEPEST:
         raise Problem(400, f"JSON is nested {DEEPEST} deep at most")
     try:
-        found: Any = from_json(body, allow_inf_nan=False)
+        return from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise Problem(400, f"the body is no JSON: {error}") from None
+
+
+def read_as(model: type[BodyT], request: Request, body: bytes) -> BodyT:
+    """A body as JSON that is what a model says.
+
+    Raises:
+        Problem: It is something else.
+    """
+    found = json_of(request, body)
     try:
         return model.model_validate(found)
     except ValidationError as error:

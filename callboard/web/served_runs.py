@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2s
 from typing import Any, Final
@@ -173,18 +174,37 @@ class ServedRuns:
         return run
 
     async def listed(
-        self, identity: Identity, state: str | None, service: str | None, limit: int, after: str | None
+        self,
+        identity: Identity,
+        is_wanted: Callable[[RunSummary], bool],
+        service: str | None,
+        limit: int,
+        after: str | None,
+        conversation: str | None = None,
     ) -> tuple[list[tuple[ServedRun, RunSummary]], str | None]:
-        """Some of the runs, the newest first, and what to give as `after` for older ones; None: there are none."""
+        """Some of the runs, the newest first, and what to give as `after` for older ones; None: there are none.
+
+        Args:
+            identity: For whom.
+            is_wanted: Which.
+            service: Only those of this one; None: of all.
+            limit: How many, at most.
+            after: Only those that began before the run of this id; None: from the newest on.
+            conversation: Only those of this one; None: of all.
+
+        Raises:
+            Problem: The service or the run of `after` is not there, or not for this one.
+        """
         if service is not None:
             self.check_service(identity, service)
         place = None if after is None else (await self.found(identity, after)).stream
+        kept = None if conversation is None else identity.inside(conversation)
         found: list[tuple[ServedRun, RunSummary]] = []
         for _ in range(MOST_LOOKED_AT // PAGE):
-            page = await list_runs(self.runtime, team=service, limit=PAGE, before=place)
+            page = await list_runs(self.runtime, team=service, conversation=kept, limit=PAGE, before=place)
             for one in page:
                 run = self._of(identity, one.team, one.conversation, one.run_id)
-                if run is not None and (state is None or one.state == state):
+                if run is not None and is_wanted(one):
                     found.append((run, one))
                 if len(found) > limit:
                     # The place is a run of their own: that of another one would tell its id.

@@ -53,9 +53,9 @@ class DoorProcesses:
         )
         self._tokens.write_text("".join(tables))
 
-    async def open(self) -> tuple[Process, str]:
-        """Another one, and its address."""
-        port = free_port()
+    async def open(self, port: int | None = None) -> tuple[Process, str]:
+        """Another one, and its address; at a free port, unless it takes the place of one that has died."""
+        port = port or free_port()
         command = ["serve", self._target, "--port", str(port), "--tokens", str(self._tokens), *self._where]
         process = Process(python("-m", "callboard", *command))
         self._made.append(process)

@@ -7,6 +7,7 @@ from typing import Final
 from .change import becomes
 from .mutation import Mutation
 
+ELSEWHERE = "integration/a2a_door/test_agent.py::"
 HANDLERS = "unit/agents/test_in_handlers.py::"
 
 AGENT_MUTATIONS: Final = (
@@ -30,6 +31,19 @@ AGENT_MUTATIONS: Final = (
             f"{HANDLERS}test_code_is_approved_and_run_once",
             f"{HANDLERS}test_code_that_was_refused_is_refused_again_without_a_question",
         ),
+    ),
+    Mutation(
+        "the task of an agent elsewhere is not recorded",
+        "an agent elsewhere is given its task once",
+        becomes("step = None"),
+        (f"{ELSEWHERE}test_a_task_is_begun_once_and_waited_for_by_whoever_lives",),
+        quick=False,
+    ),
+    Mutation(
+        "an agent elsewhere is asked wherever its card says",
+        "what is meant for an agent elsewhere goes to its own host",
+        becomes("here = list(card.supported_interfaces)"),
+        (f"{ELSEWHERE}test_a_card_leads_to_no_other_host",),
     ),
     Mutation(
         "a handoff is not created again in the next attempt",

@@ -50,6 +50,12 @@ async def call_mcp(folder: Path) -> None:
     await McpWorkbench(StdioServerParams(command="none")).start()
 
 
+async def ask_elsewhere(folder: Path) -> None:
+    from callboard.agents import A2AAgent
+
+    await A2AAgent("there", "http://127.0.0.1:1").run(task="Hello.")
+
+
 async def host_autogen(folder: Path) -> None:
     sys.modules.pop("callboard.interop.translation", None)
     importlib.import_module("callboard.interop.translation")
@@ -67,6 +73,7 @@ CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("openai", "openai", ask_openai),
     ("memory", "chromadb", open_chroma),
     ("mcp", "mcp", call_mcp),
+    ("a2a", "a2a", ask_elsewhere),
     ("metrics", "prometheus_client", count_for_prometheus),
     ("autogen", "autogen_core", host_autogen),
 ]
