@@ -15,14 +15,20 @@ TARGET = "tests.helpers.talking_team:app"
 
 
 class Place:
-    """A namespace with a worker."""
+    """A namespace with a worker.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: Of its server.
+        target: The app.
+    """
+
+    def __init__(self, url: str, target: str = TARGET) -> None:
+        self._target = target
         self.options = ["--url", url, "--namespace", f"openai-{os.urandom(4).hex()}"]
         self.worker = self.another()
 
     def another(self) -> Process:
-        return Process(python("-m", "callboard", "worker", TARGET, *self.options), SHORT_LEASE)
+        return Process(python("-m", "callboard", "worker", self._target, *self.options), SHORT_LEASE)
 
 
 def client(address: str, token: str = "ada") -> OpenAI:
