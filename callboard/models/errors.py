@@ -309,9 +309,11 @@ NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyE
 
 
 def was_never_sent(error: BaseException) -> bool:
-    """Whether the server got nothing of the request. The error comes from the openai package's, and that from HTTP's."""
-    cause = None if error.__cause__ is None else error.__cause__.__cause__
-    return type(cause).__name__ in NEVER_SENT
+    """Whether the server got nothing of the request: one of the causes of its error is an error of HTTP that says so."""
+    cause = error.__cause__
+    while cause is not None and type(cause).__name__ not in NEVER_SENT:
+        cause = cause.__cause__
+    return cause is not None
 
 
 def charge(error: BaseException, usage: RequestUsage) -> None:

@@ -26,8 +26,9 @@ from callboard.memory.cancelling import cancellable, cancellable_items
 
 from .errors import BadRequestError, BadResponseError, ContextLengthError
 from .openai.answer import ServerAnswer, WireAnswer, WireError
+from .openai.asking import Tally
 from .openai.chat_request import ChatRequest
-from .openai.client import OpenAIChatCompletionClient, OpenAIClientConfigurationConfigModel, Tally, is_trusted
+from .openai.client import OpenAIChatCompletionClient, OpenAIClientConfigurationConfigModel, is_trusted
 from .openai.connection import NO_KEY, Session, errors_in_a_word
 from .openai.settings import OpenAIOptions, check_arguments, count_request
 
@@ -299,7 +300,7 @@ class OllamaChatCompletionClient(OpenAIChatCompletionClient):
         sent = self._body(arguments, stream=False)
         if sent["truncate"]:
             return  # as the caller wants it
-        expected = count_request(arguments["messages"], _offered(arguments), self._tokenizer)
+        expected = count_request(arguments["messages"], _offered(arguments), self._counter.tokenizer)
         context = sent.get("options", {}).get("num_ctx") or SMALLEST_CONTEXT
         if expected > SURELY_FITS * context and counted < SURELY_CUT * expected:
             raise ContextLengthError(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, Unpack, cast
@@ -28,127 +27,33 @@ from callboard.foundation.component import (
     permissions,
     revealed,
 )
-from callboard.logging import EVENT_LOGGER_NAME, LLMCallEvent, LLMStreamEndEvent, LLMStreamStartEvent
+from callboard.logging import EVENT_LOGGER_NAME
 from callboard.memory.cancelling import cancellable, cancellable_items
 from callboard.memory.llm_messages import LLMMessage
 from callboard.models.base import CreateOptions, ModelRequest, RequestClient, Tools
 from callboard.models.errors import (
-    BadRequestError,
     BadResponseError,
-    ModelConnectionError,
-    ModelError,
-    ModelTimeoutError,
-    charge,
-    was_never_sent,
 )
-from callboard.models.info import ModelCapabilities, ModelInfo, known_model
+from callboard.models.info import ModelCapabilities, ModelInfo
 from callboard.models.types import CreateResult, ModelFamily, RequestUsage
 
-from .answer import NOTHING_USED, Assembler, ServerAnswer, WireAnswer, WireError, charged_in, whole_answer
-from .chat_request import ChatRequest, Transformer
+from .answer import ServerAnswer, WireAnswer, WireError
+from .asking import Asker, Tally, TokenCounter
+from .chat_request import ChatRequest
 from .connection import NO_KEY, OPENAI_ADDRESS, VENDORS, Session, connection_of
 from .refusals import AcceptedArguments
 from .settings import (
     OpenAIOptions,
     OpenAISettings,
-    Tokenizer,
     ToolMode,
-    cached_tokenizer,
-    count_request,
-    count_text,
     retries_of,
 )
-from .tool_calls import HeldPieces, tool_schemas
 
 if TYPE_CHECKING:
     from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
 
 events: Final = logging.getLogger(EVENT_LOGGER_NAME)
-
-
-class Tally:
-    """Adds up tokens: as the server counts them, and by an estimate where it was asked and its answer never came.
-
-    Args:
-        tokenizer: makes estimates exact; None: there is none.
-
-    Attributes:
-        used: all so far.
-    """
-
-    def __init__(self, tokenizer: Tokenizer | None) -> None:
-        self.used = NOTHING_USED
-        self._tokenizer = tokenizer
-
-    def add(self, answer: ServerAnswer) -> None:
-        """Count an answer, whatever becomes of it."""
-        self.used += answer.usage
-
-    def read(self, body: bytes) -> ServerAnswer | WireError | None:
-        """The answer in a body, counted also when it can't be read; see `whole_answer`."""
-        self.used += charged_in(body)
-        return whole_answer(body)
-
-    @contextmanager
-    def asking(self, arguments: Mapping[str, Any]) -> Iterator[None]:
-        """Wait for an answer. A server that was left before all of it came has read the prompt, and may charge it."""
-        try:
-            yield
-        except (asyncio.CancelledError, ModelTimeoutError, ModelConnectionError) as error:
-            if not was_never_sent(error):
-                self.used += RequestUsage(self._prompt(arguments["messages"]), 0)
-            raise
-
-    def add_unfinished(self, assembler: Assembler, arguments: Mapping[str, Any]) -> None:
-        """Count a stream that did not come to its end; nothing of it if nothing came."""
-        usage = assembler.usage
-        if usage == NOTHING_USED and assembler.has_begun:
-            written = count_text(assembler.everything, self._tokenizer)
-            usage = RequestUsage(self._prompt(arguments["messages"]), written)
-        self.used += usage
-
-    def charge(self, error: BaseException) -> None:
-        """Say in an error what the request used."""
-        if isinstance(error, ModelError | asyncio.CancelledError):
-            charge(error, self.used)
-
-    def _prompt(self, messages: Sequence[Mapping[str, Any]]) -> int:
-        return count_request(messages, (), self._tokenizer)
-
-
-def log_call(arguments: Mapping[str, Any], result: CreateResult) -> None:
-    """A request was answered."""
-    if events.isEnabledFor(logging.DEBUG):
-        usage = result.usage
-        events.debug(
-            LLMCallEvent(
-                messages=arguments["messages"],
-                tools=arguments.get("tools", []),
-                response=result.model_dump(mode="json"),
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-            )
-        )
-
-
-def log_stream_start(arguments: Mapping[str, Any]) -> None:
-    """A stream was asked for."""
-    if events.isEnabledFor(logging.DEBUG):
-        events.debug(LLMStreamStartEvent(messages=arguments["messages"], tools=arguments.get("tools", [])))
-
-
-def log_stream_end(result: CreateResult) -> None:
-    """A stream came to its end."""
-    if events.isEnabledFor(logging.DEBUG):
-        usage = result.usage
-        events.debug(
-            LLMStreamEndEvent(
-                response=result.model_dump(mode="json"),
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-            )
-        )
 
 
 # Objects of the program, which JSON does not have.
@@ -353,31 +258,15 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         settings = OpenAISettings.of(model, options)
         self._settings = replace(settings, maker=f"{self._connection.base_url} {model}")
         self._retries = retries_of(options)
-        self._token_limit = options.get("token_limit")
-        self._tokenizer = options.get("tokenizer")
+        self._counter = TokenCounter(self._settings, options.get("tokenizer"), options.get("token_limit"))
         self._session = Session(model, self._connection)
         self._accepted = AcceptedArguments(model, self._connection.base_url)
-        self._usage = RequestUsage(0, 0)
+        self._asker = Asker(self._settings, self._retries, self._counter, self._ask, self._chunks)
 
     # Asking
 
     async def _create(self, request: ModelRequest) -> CreateResult:
-        chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
-        left = self._retries.settings.max_corrections
-        asked = 0
-        with self._tallied() as tally:
-            while True:
-                asked += 1
-                ask = partial(self._ask, chat, tally)
-                answer = await self._retries.call(partial(_ended_by, token, ask), token)
-                reading = chat.read(answer)
-                if answer is None or reading.objection is None or not left:
-                    break
-                left -= 1
-                chat = chat.corrected(answer, reading.objection)
-            result = reading.settled().model_copy(update={"usage": tally.used, "requests": asked})
-            log_call(chat.arguments, result)
-            return result
+        return await self._asker.create(request)
 
     async def _ask(self, chat: ChatRequest, tally: Tally) -> ServerAnswer | None:
         return await self._accepted.send(chat.arguments, partial(self._answer, tally))
@@ -390,18 +279,6 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
             if isinstance(answer, WireError):
                 raise self._session.reported(answer)
             return answer
-
-    @contextmanager
-    def _tallied(self) -> Iterator[Tally]:
-        """Count what a request uses, however it ends."""
-        tally = Tally(self._tokenizer)
-        try:
-            yield tally
-        except BaseException as error:
-            tally.charge(error)
-            raise
-        finally:
-            self._usage += tally.used
 
     # Pyright takes CreateOptions for the type of any further keyword of the base's method.
     def create_stream(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -425,56 +302,9 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
     async def _create_stream(
         self, request: ModelRequest, include_usage: bool | None = None
     ) -> AsyncGenerator[str | CreateResult, None]:
-        chat, token = ChatRequest.of(request, self._settings), request.cancellation_token
-        left = self._retries.settings.max_corrections
-        asked = 0
-        with self._tallied() as tally:
-            while True:
-                asked += 1
-                assembler, held = Assembler(), HeldPieces(may_call=chat.text_may_be_call)
-                arguments = chat.stream_arguments(include_usage)
-                log_stream_start(arguments)
-                chunks = self._whole_stream(arguments, assembler, tally, token)
-                async with aclosing(_pieces(chunks, assembler, chat.streams_text)) as pieces:
-                    async for piece in pieces:
-                        if shown := held.add(piece):
-                            yield shown
-                answer = assembler.answer()
-                tally.add(answer)
-                reading = chat.read(answer)
-                if reading.objection is None or not left:
-                    break
-                # What was passed on can't be unsaid; words beside a call are no answer.
-                if held.has_said and not reading.objection.ends_calls:
-                    break
-                left -= 1
-                chat = chat.corrected(answer, reading.objection)
-            result = reading.settled().model_copy(update={"usage": tally.used, "requests": asked})
-            log_stream_end(result)
-            if isinstance(result.content, str) and not held.has_said and result.content:
-                yield result.content
-        yield result
-
-    async def _whole_stream(
-        self,
-        arguments: Mapping[str, Any],
-        assembler: Assembler,
-        tally: Tally,
-        token: CancellationToken | None,
-    ) -> AsyncGenerator[WireAnswer, None]:
-        """The chunks of one answer, to its end; of one that breaks off it counts what the assembler got."""
-        is_whole = False
-        try:
-            chunks = self._retries.stream(lambda: self._chunks(arguments, tally, token), token)
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    yield chunk
-            if not assembler.is_complete:
-                raise ModelConnectionError(self.model, "the stream ended before the answer was complete")
-            is_whole = True
-        finally:
-            if not is_whole:
-                tally.add_unfinished(assembler, arguments)
+        async with aclosing(self._asker.create_stream(request, include_usage)) as items:
+            async for item in items:
+                yield item
 
     async def _chunks(
         self, arguments: Mapping[str, Any], tally: Tally, token: CancellationToken | None
@@ -517,17 +347,14 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
     # Counting
 
     def actual_usage(self) -> RequestUsage:
-        return self._usage
+        return self._asker.usage
 
     def total_usage(self) -> RequestUsage:
-        return self._usage
+        return self._asker.usage
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
         """How many tokens a request has: exactly with a tokenizer, else an estimate, see `tokens.count_request`."""
-        if self._tokenizer is None:
-            self._tokenizer = cached_tokenizer(self._settings.info["family"])
-        wire = Transformer(self._settings).messages(messages)
-        return count_request(wire, tool_schemas(tools, self.model), self._tokenizer)
+        return self._counter.count(messages, tools)
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
         """Tokens that the context has left beyond a request.
@@ -535,14 +362,7 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
         Raises:
             BadRequestError: how long the model's context is, is not known.
         """
-        limit = self._token_limit
-        if limit is None:
-            known = known_model(self.model)
-            if known is None:
-                reason = "the length of its context is not known: give the client token_limit"
-                raise BadRequestError(self.model, reason)
-            limit = known.context
-        return limit - self.count_tokens(messages, tools=tools)
+        return self._counter.remaining(messages, tools)
 
     # The model
 
@@ -599,22 +419,6 @@ class OpenAIChatCompletionClient(RequestClient, Component[OpenAIClientConfigurat
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self._connection.base_url!r})"
-
-
-async def _ended_by(token: CancellationToken | None, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of `ask()`, which ends when the token is cancelled."""
-    return await cancellable(ask(), token)
-
-
-async def _pieces(
-    chunks: AsyncGenerator[WireAnswer, None], assembler: Assembler, are_shown: bool
-) -> AsyncGenerator[str, None]:
-    """Put the chunks of an answer together, and pass its text on meanwhile if it is to be shown."""
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            for piece in assembler.add(chunk):
-                if are_shown:
-                    yield piece
 
 
 class AzureOpenAIChatCompletionClient(OpenAIChatCompletionClient):

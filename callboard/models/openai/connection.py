@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
@@ -22,7 +22,6 @@ from callboard.errors import SettingValueError
 from callboard.foundation import MissingPackageError
 from callboard.foundation.addresses import public_transport
 from callboard.foundation.component import ComponentNotAllowedError
-from callboard.foundation.tasks import of_this_loop
 from callboard.models.errors import (
     AuthenticationError,
     BadRequestError,
@@ -38,6 +37,7 @@ from callboard.models.errors import (
     RateLimitError,
     UnsupportedParameterError,
 )
+from callboard.models.sessions import LoopSession
 
 from .answer import WireError, first_problem
 from .settings import REQUEST_TIMEOUT, ApiKey, OpenAIOptions, TokenProvider
@@ -427,11 +427,8 @@ def _plain(text: str, secret: str | None) -> str:
     return hidden if len(hidden) <= LONGEST_REASON else f"{hidden[:LONGEST_REASON]}..."
 
 
-class Session:
-    """A session that opens when it is first needed, and again in another event loop once its own is closed.
-
-    So a program may ask in one `asyncio.run` after the other, as it does with all that waits for what is async. `close` is
-    for good.
+class Session(LoopSession["AsyncOpenAI"]):
+    """A session with the server of a connection, whose failures it raises as our errors.
 
     Args:
         model: its name, for errors.
@@ -439,45 +436,8 @@ class Session:
     """
 
     def __init__(self, model: str, connection: Connection) -> None:
-        self._model = model
+        super().__init__(model, connection)
         self._connection = connection
-        self._openai: AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
-
-    async def opened(self) -> AsyncOpenAI:
-        """The package's client.
-
-        Raises:
-            BadRequestError: it was closed; or it was used in another event loop, which lives, or with an `http_client` whose
-                connections are that loop's.
-        """
-        await self._connection.load()
-        if self._closed:
-            raise BadRequestError(self._model, "the client is closed: make another one")
-        loop = asyncio.get_running_loop()
-        if self._loop is not None and self._loop.is_closed() and self._connection.http_client is None:
-            await self._forget()
-        if self._openai is None:
-            self._openai, self._loop = self._connection.make(), loop
-            of_this_loop(self)
-        if self._loop is not loop:
-            # Its connections would fail now and then, with "Event loop is closed".
-            raise BadRequestError(self._model, "the client was used in another event loop: make one for each")
-        return self._openai
-
-    async def leave_loop(self) -> None:
-        """End the connections, whose loop ends; in another one it opens again. A client of the user's stays as it is."""
-        if self._connection.http_client is None and self._openai is not None:
-            left, self._openai, self._loop = self._openai, None, None
-            await left.close()
-
-    async def _forget(self) -> None:
-        """The connections went with their loop. A client that is given up unclosed would try to end them later, in ours."""
-        left, self._openai, self._loop = self._openai, None, None
-        if left is not None:
-            with suppress(RuntimeError):  # "Event loop is closed"
-                await left.close()
 
     def typed_errors(self) -> AbstractContextManager[None]:
         """Raise the errors of the package as ours."""
@@ -486,12 +446,3 @@ class Session:
     def reported(self, error: WireError) -> ModelError:
         """An error that came in place of an answer as ours."""
         return reported(self._model, self._connection.secret, error)
-
-    async def close(self) -> None:
-        """End the connections. Safe to repeat."""
-        self._closed = True
-        if self._loop is not None and self._loop.is_closed():
-            await self._forget()
-        opened, self._openai = self._openai, None
-        if opened is not None:
-            await opened.close()
