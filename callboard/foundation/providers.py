@@ -55,6 +55,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "RetryingChatCompletionClient",
         "RuntimeStore",
     ),
+    "callboard.models.anthropic": ("AnthropicChatCompletionClient",),
     "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.models.openai": (
         "AzureOpenAIChatCompletionClient",

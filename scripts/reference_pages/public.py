@@ -29,6 +29,7 @@ MODULES: Final = (
     "callboard.models",
     "callboard.models.openai",
     "callboard.models.ollama",
+    "callboard.models.anthropic",
     "callboard.tools",
     "callboard.code",
     "callboard.memory",
@@ -213,6 +214,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
         "OpenAIEmbedder",
     ),
     "callboard.models.ollama": ("OllamaChatCompletionClient",),
+    "callboard.models.anthropic": ("AnthropicChatCompletionClient",),
     "callboard.tools": (
         "tool",
         "FunctionTool",

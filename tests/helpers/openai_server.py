@@ -316,10 +316,12 @@ class OpenAIServer(AbstractContextManager["OpenAIServer"]):
     Attributes:
         requests: all that came, in order.
         default: answers when nothing is scripted.
+        paths: where the API is.
         hung_up: set when a client went away while `Slow` waited.
     """
 
-    def __init__(self, default: Behaviour | None = None) -> None:
+    def __init__(self, default: Behaviour | None = None, paths: re.Pattern[str] = PATHS) -> None:
+        self.paths = paths
         self.requests: list[Asked] = []
         self.default: Behaviour | None = default
         self._first_default = default
@@ -394,7 +396,7 @@ class OpenAIServer(AbstractContextManager["OpenAIServer"]):
             json.loads(raw) if raw else None,
         )
         self.requests.append(asked)
-        if not PATHS.fullmatch(asked.path):
+        if not self.paths.fullmatch(asked.path):
             return Response("<html><body>Not here</body></html>", 404, media_type="text/html")
         behaviour = self._script.popleft() if self._script else self.default
         if behaviour is None:

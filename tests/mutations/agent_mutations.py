@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from .change import becomes
+from .change import becomes, never
 from .mutation import Mutation
 
 ELSEWHERE = "integration/a2a_door/test_agent.py::"
 HANDLERS = "unit/agents/test_in_handlers.py::"
+MAKERS = "contract/test_makers.py::"
 
 AGENT_MUTATIONS: Final = (
     Mutation(
@@ -44,6 +45,12 @@ AGENT_MUTATIONS: Final = (
         "what is meant for an agent elsewhere goes to its own host",
         becomes("here = list(card.supported_interfaces)"),
         (f"{ELSEWHERE}test_a_card_leads_to_no_other_host",),
+    ),
+    Mutation(
+        "a config names the server that gets conversations and keys",
+        "a config from elsewhere sends neither keys nor conversations to an address of its own",
+        never,
+        (f"{MAKERS}test_a_dump_has_no_key_and_goes_to_no_strange_server[Anthropic]",),
     ),
     Mutation(
         "a handoff is not created again in the next attempt",

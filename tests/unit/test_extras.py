@@ -37,6 +37,12 @@ async def ask_openai(folder: Path) -> None:
     OpenAIChatCompletionClient("gpt-4o", base_url="http://127.0.0.1:9", api_key="k")
 
 
+async def ask_anthropic(folder: Path) -> None:
+    from callboard.models.anthropic import AnthropicChatCompletionClient
+
+    AnthropicChatCompletionClient("claude-sonnet-4-6", base_url="http://127.0.0.1:9", api_key="k")
+
+
 async def open_chroma(folder: Path) -> None:
     from callboard.memory import ChromaDBVectorMemory, HashingEmbedder, PersistentChromaDBVectorMemoryConfig
 
@@ -71,6 +77,7 @@ CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("testing", "fakeredis", run_in_memory),
     ("testing", "pytest_asyncio", import_fixtures),
     ("openai", "openai", ask_openai),
+    ("providers", "pydantic_ai", ask_anthropic),
     ("memory", "chromadb", open_chroma),
     ("mcp", "mcp", call_mcp),
     ("a2a", "a2a", ask_elsewhere),

@@ -76,8 +76,8 @@ class WireCall(_Wire):
         }
 
 
-BESIDE: Final = ("reasoning_content", "reasoning_details", "extra_content", "thinking_blocks")
-"""What makers put beside a message, and want back: DeepSeek, OpenRouter, Gemini, Claude behind LiteLLM."""
+BESIDE: Final = ("reasoning_content", "reasoning_details", "extra_content", "thinking_blocks", "pydantic_ai")
+"""What makers put beside a message, and want back: DeepSeek, OpenRouter, Gemini, Claude behind LiteLLM, `models.makers`."""
 
 
 def _text(value: Any) -> Any:

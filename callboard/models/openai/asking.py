@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -114,9 +115,11 @@ class Tally:
     def add_unfinished(self, assembler: Assembler, arguments: Mapping[str, Any]) -> None:
         """Count a stream that did not come to its end; nothing of it if nothing came."""
         usage = assembler.usage
-        if usage == NOTHING_USED and assembler.has_begun:
+        # Some makers count the prompt at the beginning, and the rest at the end.
+        if assembler.has_begun and not usage.completion_tokens:
+            prompt = usage.prompt_tokens or self._prompt(arguments["messages"])
             written = count_text(assembler.everything, self._tokenizer)
-            usage = RequestUsage(self._prompt(arguments["messages"]), written)
+            usage = replace(usage, prompt_tokens=prompt, completion_tokens=written)
         self.used += usage
 
     def charge(self, error: BaseException) -> None:

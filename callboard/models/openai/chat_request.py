@@ -40,7 +40,7 @@ from .answer import (
     split_thought,
     without_fence,
 )
-from .settings import REQUEST_ARGUMENTS, OpenAISettings, check_arguments, refuse_audio
+from .settings import OpenAISettings, check_arguments, refuse_audio
 from .tool_calls import (
     KnownCalls,
     Objection,
@@ -264,7 +264,8 @@ class Transformer:
     def _results(self, message: FunctionExecutionResultMessage) -> Iterator[WireDict]:
         if not self.settings.tells_tools_in_text:
             for result in message.content:
-                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+                failed = {"is_error": True} if result.is_error and self.settings.marks_errors else {}
+                yield {"role": "tool", "tool_call_id": result.call_id, "content": result.content, **failed}
             # The API takes no image in a tool's message.
             if shown := self._images(message):
                 yield {"role": "user", "content": shown}
@@ -469,7 +470,7 @@ class ChatRequest:
             BadRequestError: its parts do not fit together, or the model can't do it.
         """
         extra = dict(request.extra_create_args)
-        check_arguments(settings.model, extra, REQUEST_ARGUMENTS)
+        check_arguments(settings.model, extra, settings.request_arguments)
         refuse_audio(settings.model, {**settings.create_arguments, **extra})
         offer = ToolOffer.of(request, settings)
         output = Output(settings.model, _format(request, extra, settings))

@@ -271,13 +271,15 @@ def typed_errors(model: str, address: str, secret: str | None) -> Iterator[None]
         address: of the server, for sentences.
         secret: the key, which some servers repeat; it is left out of every text.
     """
+    import httpx2
     import openai
 
     try:
         yield
-    except openai.APITimeoutError as error:
+    except (openai.APITimeoutError, httpx2.TimeoutException) as error:
         raise ModelTimeoutError(model, f"{address} gave no answer in time") from error
-    except openai.APIConnectionError as error:
+    # Of a response that the package hands out raw, as to the client for Ollama, errors are httpx2's own.
+    except (openai.APIConnectionError, httpx2.TransportError) as error:
         if isinstance(error.__cause__, ComponentNotAllowedError):
             raise error.__cause__ from None
         reason = str(error.__cause__ or error) or type(error.__cause__).__name__
@@ -308,7 +310,8 @@ def errors_in_a_word() -> Iterator[None]:
     try:
         yield
     except openai.APIStatusError as error:
-        if isinstance(error.body, str):
+        is_page = isinstance(error.body, str) and error.body.lstrip().startswith("<")
+        if isinstance(error.body, str) and not is_page:
             error.message, error.body = error.body, {"message": error.body}
         raise
 

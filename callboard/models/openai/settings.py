@@ -190,7 +190,6 @@ class OpenAIOptions(CreateArguments, total=False):
 
 
 CREATE_ARGUMENTS: Final = frozenset(CreateArguments.__annotations__)
-# Names that extra_create_args of one request may have.
 REQUEST_ARGUMENTS: Final = CREATE_ARGUMENTS | {"parallel_tool_calls", "timeout"}
 
 
@@ -201,6 +200,8 @@ class OpenAISettings:
     Attributes:
         info: the abilities of the model.
         create_arguments: arguments of the API for every request.
+        request_arguments: names that extra_create_args of one request may have.
+        marks_errors: whether a tool's message says that the tool failed, which OpenAI's API has no field for.
         maker: address and model, to which goes back what they put beside their answers.
     """
 
@@ -212,6 +213,8 @@ class OpenAISettings:
     add_name_prefixes: bool = False
     include_stream_usage: bool = True
     create_arguments: Mapping[str, Any] = field(default_factory=dict)
+    request_arguments: frozenset[str] = REQUEST_ARGUMENTS
+    marks_errors: bool = False
     maker: str = ""
 
     @classmethod
