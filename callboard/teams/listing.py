@@ -32,6 +32,7 @@ ListedState: TypeAlias = RunState | Literal["unknown"]
 
 PAGE: Final = 100  # runs that are looked at together
 NAMED: Final = 5  # runs that an error names
+LONGEST_TASK: Final = 200  # characters that a list shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class RunSummary:
         stop_reason: Why it was completed; None: it was not.
         problem: Why it failed; "": it has not.
         stream: What `runtime.read_run` reads.
+        task: How its task begins; "": its beginning is not kept any more.
     """
 
     run_id: str
@@ -61,6 +63,7 @@ class RunSummary:
     stop_reason: str | None
     problem: str
     stream: str
+    task: str = ""
 
 
 class RunAddress(NamedTuple):
@@ -268,7 +271,13 @@ async def _summary(
         stop_reason=None if end is None else end.stop_reason,
         problem="" if end is None or end.error is None else f"{end.error.error_type}: {end.error.text}",
         stream=listed.id,
+        task=_task(listed),
     )
+
+
+def _task(listed: ListedRun) -> str:
+    said = listed.first.messages if isinstance(listed.first, Shown) else []
+    return next((one.to_text()[:LONGEST_TASK] for one in said if isinstance(one, BaseChatMessage)), "")
 
 
 async def _state_of(runtime: RedisAgentRuntime, team: AgentId, run_id: str) -> ListedState:

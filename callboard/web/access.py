@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SCOPES: Final = frozenset({"read", "run", "answer"})
 """What may be done: look at runs; begin, pause and cancel them; answer questions."""
 
+OPERATE: Final = "operate"
+"""What has to be said: look at all of a namespace, pause what works there, and send dead letters again."""
+
 TENANT: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 OUTSIDE: Final = ":"  # between a tenant and its conversation; no tenant's name has it
@@ -33,7 +36,7 @@ class Identity:
 
     Attributes:
         name: Who answers, as others see it.
-        scopes: What they may do: "read", "run", "answer".
+        scopes: What they may do: "read", "run", "answer"; "operate", which the dashboard asks for.
         services: The services that are there for them; None: all that are served.
         tenant: Letters, digits, ``_`` and ``-``. Conversations and runs of other tenants are not found. "": the house
             itself, to which all of them belong.
@@ -51,9 +54,11 @@ class Identity:
         """Refuse what would let someone in by a slip of the pen."""
         if not self.name:
             raise SettingValueError("name", repr(self.name), "a text that is not empty")
-        unknown = set(self.scopes) - SCOPES
+        unknown = set(self.scopes) - SCOPES - {OPERATE}
         if unknown:
-            raise SettingValueError("scopes", repr(min(unknown)), f"some of {', '.join(sorted(SCOPES))}")
+            raise SettingValueError(
+                "scopes", repr(min(unknown)), f"some of {', '.join(sorted({*SCOPES, OPERATE}))}"
+            )
         if self.tenant and not TENANT.fullmatch(self.tenant):
             raise SettingValueError(
                 "tenant", repr(self.tenant), "1 to 40 letters, digits, '_' and '-', or nothing"

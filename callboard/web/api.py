@@ -339,7 +339,7 @@ class Route:
 
     method: str
     path: str
-    scope: Literal["read", "run", "answer"]
+    scope: Literal["read", "run", "answer", "operate"]
     does: Callable[[Call], Awaitable[Response]]
     gives: type[BaseModel] | None
     takes: type[BaseModel] | None = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -35,20 +35,9 @@ API = "/api/v1"
 
 def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> Starlette:
     """The application; see `callboard.web.asgi`. Its `state.streams` are closed before a process ends."""
-    runs, streams = ServedRuns(app, runtime, options.serve_all), Streams(options.max_streams)
+    runs, streams = ServedRuns.of_app(app, runtime, options.serve_all), Streams(options.max_streams)
 
-    async def do(route: Route, request: Request) -> Response:
-        try:
-            check_origin(request, options)
-            identity = await identity_of(request, options, route.scope)
-            return await route.does(Call(request, identity, runs, streams, options))
-        except CallboardError as error:
-            problem = problem_of(error)
-            if problem is None:
-                raise
-            return problem.response()
-
-    routes = [WebRoute(API + one.path, _endpoint(partial(do, one)), methods=[one.method]) for one in ROUTES]
+    routes = api_routes(ROUTES, runs, streams, options)
     described = json.dumps(openapi(app.name)).encode()
 
     async def describe(request: Request) -> Response:
@@ -77,11 +66,35 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         from .a2a.door import routes as a2a_routes
 
         routes += a2a_routes(runs, streams, options)
-    made = Starlette(
-        routes=routes, exception_handlers={HTTPException: _unrouted, Exception: _fault, Problem: _told}
-    )
+    made = Starlette(routes=routes, exception_handlers=HANDLERS)
     made.state.streams = streams
     return made
+
+
+def api_routes(
+    table: Sequence[Route], runs: ServedRuns, streams: Streams, options: DoorOptions
+) -> list[WebRoute]:
+    """The lines of an API as routes: each checks where a request comes from and whose it is.
+
+    Args:
+        table: The lines.
+        runs: The runs that there are.
+        streams: Those of this process.
+        options: The rules of the door.
+    """
+
+    async def do(route: Route, request: Request) -> Response:
+        try:
+            check_origin(request, options)
+            identity = await identity_of(request, options, route.scope)
+            return await route.does(Call(request, identity, runs, streams, options))
+        except CallboardError as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            return problem.response()
+
+    return [WebRoute(API + one.path, _endpoint(partial(do, one)), methods=[one.method]) for one in table]
 
 
 def _has_a2a() -> bool:
@@ -116,6 +129,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 async def _fault(request: Request, error: Exception) -> Response:
     # Starlette raises it again behind this, so it is in the server's log, and nothing of it in the answer.
     return Problem(500, "this is a fault of the server; its log says more").response()
+
+
+HANDLERS: Final[Mapping[Any, Any]] = {HTTPException: _unrouted, Exception: _fault, Problem: _told}
+"""Answers to what goes wrong, as Starlette takes them."""
 
 
 def openapi(title: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import base64
 import binascii
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2s
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from callboard.app import App
 from callboard.broker import AgentId
@@ -67,24 +67,37 @@ class ServedRun:
 
 
 class ServedRuns:
-    """The runs of the services of an app.
+    """The runs of teams that are served.
 
     Args:
-        app: Says what is served.
         runtime: Reaches the server.
-        serve_all: Whether every team is served.
+        served: The teams, and their descriptions.
+        is_whole: Whether runs of other teams are there as well, as for who operates a namespace.
     """
 
-    def __init__(self, app: App, runtime: RedisAgentRuntime, serve_all: bool) -> None:
+    def __init__(
+        self, runtime: RedisAgentRuntime, served: Callable[[], Mapping[str, str]], *, is_whole: bool = False
+    ) -> None:
         self.runtime = runtime
-        self._app = app
-        self._serve_all = serve_all
+        self._served = served
+        self._is_whole = is_whole
+
+    @classmethod
+    def of_app(cls, app: App, runtime: RedisAgentRuntime, serve_all: bool) -> Self:
+        """Those of an app: what it says is served, or all of its teams."""
+
+        def served() -> Mapping[str, str]:
+            names = app.teams if serve_all else app.served
+            return {name: app.served.get(name, "") for name in names}
+
+        return cls(runtime, served)
 
     def services(self, identity: Identity) -> dict[str, str]:
         """What is served to this one, and its descriptions."""
-        served = self._app.served
-        names = self._app.teams if self._serve_all else served
-        return {name: served.get(name, "") for name in names if identity.sees(name)}
+        return {name: text for name, text in self._served().items() if identity.sees(name)}
+
+    def _is_served(self, identity: Identity, name: str) -> bool:
+        return identity.sees(name) and (self._is_whole or name in self._served())
 
     def check_service(self, identity: Identity, name: str) -> None:
         """Refuse a service that is not served to this one.
@@ -92,7 +105,7 @@ class ServedRuns:
         Raises:
             Problem: It is not.
         """
-        if name not in self.services(identity):
+        if not self._is_served(identity, name):
             raise not_found(f"service {name!r}")
 
     def source(self, run: ServedRun) -> BusRun:
@@ -157,7 +170,7 @@ class ServedRuns:
         ):
             raise not_found("such run")
         run = ServedRun(identity, *told)
-        if run.service not in self.services(identity) or not _is_text(told) or run.id != name:
+        if not self._is_served(identity, run.service) or not _is_text(told) or run.id != name:
             raise not_found("such run")
         return run
 
@@ -216,7 +229,7 @@ class ServedRuns:
 
     def _of(self, identity: Identity, team: str, kept: str, run_id: str) -> ServedRun | None:
         conversation = identity.outside(kept)
-        if not conversation or team not in self.services(identity):
+        if not conversation or not self._is_served(identity, team):
             return None
         return ServedRun(identity, team, conversation, run_id)
 

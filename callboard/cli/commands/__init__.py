@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "worker": "processes",
     "health": "health",
     "serve": "serve",
+    "dashboard": "dashboard",
     "mcp": "mcp",
     "publish": "publish",
     "ask": "ask",

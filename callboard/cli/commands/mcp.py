@@ -55,6 +55,7 @@ async def _serve(app: App, serve_all: bool, url: str | None, namespace: str | No
         return me
 
     async with publisher(app, url, namespace) as runtime:
-        server = McpDoor(ServedRuns(app, on_bus(runtime), serve_all), who, app.name).server
+        runs = ServedRuns.of_app(app, on_bus(runtime), serve_all)
+        server = McpDoor(runs, who, app.name).server
         async with stdio_server() as (received, sent):
             await server.run(received, sent, server.create_initialization_options())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from callboard.web import Access
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-GRACE: Final = 5  # seconds for what is under way when the process ends
 
 
 def serve(
@@ -53,7 +50,7 @@ def serve(
 
     Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 it can't listen there, 2 wrong use, 3 no server.
     """
-    from callboard.foundation import MissingPackageError
+    from callboard.cli.web_server import check_installed
     from callboard.process.loader import load_app
     from callboard.web import Identity, Tokens, new_token as made
 
@@ -61,10 +58,7 @@ def serve(
         token, lines = made(new_token)
         say(f"The token, which is kept nowhere: {token}\n\nIts lines for the file of --tokens:\n\n{lines}")
         return 0
-    try:
-        import uvicorn as _  # noqa: F401
-    except ImportError:
-        raise MissingPackageError("uvicorn", "web") from None
+    check_installed()
     if tokens is None and host not in LOCAL:
         bad_use(
             "others can reach this address: give --tokens, with a token for each (--new-token NAME makes one)"
@@ -83,40 +77,12 @@ async def _serve(
     listening: tuple[str, int, list[str]],
     where: tuple[str | None, str | None],
 ) -> bool:
-    import uvicorn
-
+    from callboard.cli.web_server import listen
     from callboard.web import asgi
 
     host, port, hosts = listening
     async with publisher(app, *where) as runtime:
         door: Any = asgi(app, runtime, access=access, hosts=hosts, serve_all=serve_all)
-
-        class Server(uvicorn.Server):
-            def handle_exit(self, sig: int, frame: Any) -> None:
-                # Streams have no end of their own: their clients go on at another process.
-                door.state.streams.closing.set()
-                # Not the one of uvicorn: it would end this process by the signal, when all is done.
-                self.force_exit |= self.should_exit and sig == signal.SIGINT
-                self.should_exit = True
-
-            async def startup(self, sockets: Any = None) -> None:
-                await super().startup(sockets)
-                for server in self.servers:
-                    address, bound = server.sockets[0].getsockname()[:2]
-                    hint(f"serves {app.name} at http://{address}:{bound}/api/v1; docs: docs/doors.md")
-
-        server = Server(
-            uvicorn.Config(
-                door,
-                host=host,
-                port=port,
-                lifespan="off",
-                access_log=False,
-                log_config=None,
-                log_level=logging.WARNING,
-                server_header=False,
-                timeout_graceful_shutdown=GRACE,
-            )
+        return await listen(
+            door, host, port, lambda at: hint(f"serves {app.name} at {at}/api/v1; docs: docs/doors.md")
         )
-        await server.serve()
-        return server.started

@@ -1,0 +1,1 @@
+"""The dashboard: what operators see of a namespace, and do."""
