@@ -73,6 +73,33 @@ class DeclaredTeam(Protocol):
 TeamT = TypeVar("TeamT", bound=DeclaredTeam)
 
 
+class DeclaredHook(Protocol):
+    """An incoming webhook, as far as an App and a door need it; those of `callboard.hooks` are."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its address."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[str]:
+        """The headers that say who sent it, in small letters."""
+        ...
+
+    @property
+    def message_classes(self) -> Sequence[MessageType]:
+        """What it becomes."""
+        ...
+
+    def check(self, headers: Mapping[str, str], body: bytes, now: float) -> str:
+        """The id of one whose signature is good."""
+        ...
+
+    def message(self, headers: Mapping[str, str], found: Any) -> tuple[Any, TopicId] | None:
+        """The message that its JSON is, and where it goes; None: nobody wants it."""
+        ...
+
+
 class App:
     """Declares the agent types of an application, its teams and its schedules.
 
@@ -115,6 +142,8 @@ class App:
         self._messages: dict[MessageType, None] = {}
         self._teams: dict[str, DeclaredTeam] = {}
         self._served: dict[str, str] = {}
+        self._hearers: dict[str, list[str]] = {}
+        self._hooks: dict[str, DeclaredHook] = {}
         self._resources: dict[str, DeclaredResource] = {}
         self._schedules = DeclaredSchedules()
         for what, value in (("name", name), ("namespace", self.namespace)):
@@ -357,6 +386,52 @@ class App:
     def served(self) -> Mapping[str, str]:
         """The teams that are served, by name, and what each is for."""
         return self._served
+
+    def hear(self, team: DeclaredTeam, agent_type: str) -> None:
+        """Let an agent type hear of every run of a team that anybody begins.
+
+        It gets a `RunNotice` when one has ended, in whatever way, and when it asks a person: once each, whatever dies. Each
+        run has an agent of its own, whose key is the name of the run's stream.
+
+        Args:
+            team: The team; `App.team` has declared it.
+            agent_type: The agent type; it may be declared later.
+
+        Raises:
+            UnknownNameError: The team is not declared (a LookupError).
+        """
+        if self._teams.get(team.name) is not team:
+            raise UnknownNameError("team", team.name, list(self._teams))
+        hearers = self.hearers_of(team.name)
+        if agent_type not in hearers:
+            hearers.append(AgentType(agent_type).type)
+
+    def hearers_of(self, team: str) -> list[str]:
+        """The agent types that hear of every run of a team; `hear` adds to this very list.
+
+        Args:
+            team: Its name.
+        """
+        return self._hearers.setdefault(team, [])
+
+    def receive(self, hook: DeclaredHook) -> None:
+        """Declare an incoming webhook; `callboard.hooks.incoming_webhook` does.
+
+        Args:
+            hook: The webhook.
+
+        Raises:
+            SettingValueError: Another one has its name (a ValueError).
+        """
+        if hook.name in self._hooks and not _is_interactive():
+            raise SettingValueError("name", repr(hook.name), "a name that no other incoming webhook has")
+        self._hooks[hook.name] = hook
+        self.messages(*hook.message_classes)
+
+    @property
+    def hooks(self) -> Mapping[str, DeclaredHook]:
+        """The incoming webhooks, by name."""
+        return self._hooks
 
     @overload
     def resource(self, opening: OpeningT) -> OpeningT: ...

@@ -71,12 +71,12 @@ def has_to_be_public(host: str) -> bool:
     """
     if host in permissions().hosts:
         return False
-    if _is_private(host):
+    if is_private(host):
         raise ComponentNotAllowedError(f"reaching the private address {host}", "hosts", host)
     return True
 
 
-def _is_private(host: str) -> bool:
+def is_private(host: str) -> bool:
     """True for a private address, and for names of this machine; what other names stand for is seen when they are used."""
     try:
         return not is_public(host)

@@ -37,7 +37,7 @@ from .errors import TeamNotRunError
 from .fork import mark_turn
 from .loop import Choice, TurnLoop, is_kept, reached, tape_for, write_takes
 from .member import Drafts, ShownQuestions, tag_of
-from .notices import tell_end
+from .notices import Hearers, tell_end
 from .outages import outage_after
 from .outcome import answer_id, failure_of, unborn_text
 from .protocol import (
@@ -86,6 +86,7 @@ class RunSteps:
         loop: The turn loop.
         teams: Names of the members that are teams.
         settings: How long strategy and condition may take, and how far back a fork reaches.
+        heard_by: Agent types that hear of every run that a client begins.
 
     Attributes:
         is_undone: Whether the strategy has to be as it was before it chose: its loop is not to be used any more.
@@ -98,12 +99,14 @@ class RunSteps:
         loop: TurnLoop,
         teams: frozenset[str],
         settings: BrokerSettings,
+        heard_by: Sequence[str] = (),
     ) -> None:
         self._manager = manager
         self._state = state
         self._loop = loop
         self._teams = teams
         self._settings = settings
+        self._heard_by = tuple(heard_by)
         self._acts: list[tuple[Literal["cancel", "pause", "resume"], str]] = []
         self._consults = Consults(manager, self._cancel, loop.plan.name)
         self.is_undone = False
@@ -268,6 +271,7 @@ class RunSteps:
                 told=told,
                 record=run.record,
                 hearer=run.hearer,
+                heard_by=run.heard_by,
             )
             to, asking = self._address(name), asking_id(self._manager.id, run.run_id, speaking.turn)
             with in_run_path(run.path):
@@ -291,7 +295,7 @@ class RunSteps:
     async def _over(self, run: CurrentRun, end: RunEnded) -> None:
         """Readers see the end, and who is to hear of it is told."""
         self.stage.ended(run, end)
-        if run.hearer:
+        if run.hearer or run.heard_by:
             said = [entry.message for entry in self._state.thread[run.first :]]
             await tell_end(self._manager, run, end, said[-1].to_text() if said else "")
 
@@ -340,6 +344,7 @@ class RunSteps:
             record=order.record,
             is_stepping=order.step,
             hearer=order.hearer,
+            heard_by=self._heard_by,
         )
 
     async def take_turn(self, run: CurrentRun, heard: Sequence[Said]) -> None:
@@ -657,6 +662,7 @@ class Consults:
             default=asked.default_json,
             details=json.loads(asked.details_json or "{}"),
             hearer=run.hearer,
+            heard_by=run.heard_by,
         )
         asks = asking_address(self._manager.id)
         with in_run_path(run.path):
@@ -701,9 +707,8 @@ async def consult(agent: Messaging, consult: Consult, ctx: MessageContext) -> No
     if ctx.sender is None:
         raise TeamNotRunError(agent.id.type, "was told to ask by nobody")
     runtime = cast("RedisAgentRuntime", agent.runtime)
-    shown = ShownQuestions(
-        runtime, consult.run, (*consult.inside, 0), consult.source, agent.id, consult.hearer
-    )
+    hearers = Hearers(consult.hearer, consult.heard_by)
+    shown = ShownQuestions(runtime, consult.run, (*consult.inside, 0), consult.source, agent.id, hearers)
     # What it is read as only the manager knows.
     answer_type: Any = Annotated[Any, WithJsonSchema(consult.answer_schema)]
     answer, status, input_id = "", InputStatus.ANSWERED, ""

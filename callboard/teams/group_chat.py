@@ -297,7 +297,7 @@ class BaseGroupChat(Team):
             processes: How many processes `callboard up` runs for each of them.
             settings: How their messages are handled.
         """
-        for hosted in hosted_types(self, self._name):
+        for hosted in hosted_types(self, self._name, app.hearers_of(self._name)):
             app.register(
                 hosted.name,
                 hosted.factory,
@@ -439,6 +439,10 @@ class Declaring(Protocol):
         """Declare an agent type."""
         ...
 
+    def hearers_of(self, team: str) -> Sequence[str]:
+        """The agent types that hear of every run of a team; some may be added to it later."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HostedType:
@@ -455,14 +459,15 @@ class HostedType:
     agent_class: type[BaseAgent]
 
 
-def hosted_types(team: LedTeam, type: str) -> Iterator[HostedType]:
+def hosted_types(team: LedTeam, type: str, heard_by: Sequence[str] = ()) -> Iterator[HostedType]:
     """The agent types of a team: its manager, its members, and those of members that are teams.
 
     Args:
         team: The team.
         type: The agent type of its manager.
+        heard_by: Agent types that hear of every run of the team, not of those that its members have in it.
     """
-    yield HostedType(type, partial(TeamManager, team), TeamManager)
+    yield HostedType(type, partial(TeamManager, team, heard_by), TeamManager)
     for participant in team.participants:
         member = member_type(type, participant.name)
         if isinstance(participant, LedTeam):

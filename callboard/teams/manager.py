@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -164,11 +164,14 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     Args:
         team: The team.
+        heard_by: Agent types that hear of every run that a client begins: those of the moment, so that an app may name
+            them after the team.
     """
 
-    def __init__(self, team: LedTeam) -> None:
+    def __init__(self, team: LedTeam, heard_by: Sequence[str] = ()) -> None:
         super().__init__(team.description)
         self._team = team
+        self._heard_by = heard_by
         self._members = Members(self, team)
         self._forks = Forks(self, team)
         self._loop: TurnLoop | None = None
@@ -417,6 +420,7 @@ class TeamManager(RoutedAgent[ManagerState]):
             parent=parent,
             record=message.record,
             hearer=message.hearer,
+            heard_by=message.heard_by,
         )
         await steps.take_turn(run, message.unheard_after(self.state.asked))
         await self._keep(steps)
@@ -512,7 +516,8 @@ class TeamManager(RoutedAgent[ManagerState]):
 
     async def _run_steps(self) -> RunSteps:
         settings = self._bus.settings
-        return RunSteps(self, self.state, await self._turn_loop(), self._members.teams, settings)
+        loop = await self._turn_loop()
+        return RunSteps(self, self.state, loop, self._members.teams, settings, self._heard_by)
 
     async def _turn_loop(self) -> TurnLoop:
         """The turn loop as the last commit left it, wherever that was."""

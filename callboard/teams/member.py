@@ -30,7 +30,7 @@ from .budget import overspent_by
 from .errors import RunBudgetExceededError, TeamMemberError, TeamNotRunError
 from .fork import begin_member_marks, mark_member, take_over
 from .loop import Participant, is_kept, reached, tape_for, write_takes
-from .notices import tell_question
+from .notices import Hearers, tell_question
 from .outages import outage_after
 from .outcome import answer_id, failure_by, failure_of, turn_answered
 from .protocol import (
@@ -83,7 +83,8 @@ class MemberActor(RoutedAgent[MemberMemory]):
         turn = (*message.inside, message.turn)
         drafts = Drafts(runtime, message.run, turn, agent.name)
         # Questions that the agent asks people during the turn are shown to the readers of the run.
-        questions = ShownQuestions(runtime, message.run, turn, self._prototype.name, self.id, message.hearer)
+        hearers = Hearers(message.hearer, message.heard_by)
+        questions = ShownQuestions(runtime, message.run, turn, self._prototype.name, self.id, hearers)
         unheard = message.unheard_after(state.asked)
         heard = [said for said in unheard if isinstance(said, BaseChatMessage)]
         tape = tape_for(message.record)
@@ -401,7 +402,7 @@ class ShownQuestions:
         turn: The member's turn, as a path.
         source: The member.
         agent: Its address.
-        hearer: Who is told of the questions besides, see notices.py; "": nobody.
+        hearers: Who is told of the questions besides.
     """
 
     def __init__(
@@ -411,11 +412,11 @@ class ShownQuestions:
         turn: tuple[int, ...],
         source: str,
         agent: AgentId,
-        hearer: str,
+        hearers: Hearers,
     ) -> None:
         self.stream = stream
         self._agent = agent
-        self._hearer = hearer
+        self._hearers = hearers
         self._runtime = runtime
         self._turn = turn
         self._source = source
@@ -440,9 +441,8 @@ class ShownQuestions:
 
     async def waits(self, input_id: str, question: Question) -> None:
         """Tells who is to hear of it."""
-        if self._hearer:
-            run_id = self.stream.rpartition("@")[0]
-            await tell_question(self._runtime, self._agent, self._hearer, run_id, input_id, question)
+        if any(self._hearers):
+            await tell_question(self._runtime, self._agent, self._hearers, self.stream, input_id, question)
 
     async def ended(self, input_id: str) -> None:
         """Shows what came of a question."""

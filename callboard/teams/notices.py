@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 from contextvars import Context
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,7 +44,7 @@ QUESTION: Final = "question"  # the kind of a hearer that is a handler which wai
 
 @message(name="callboard.team.RunNotice")
 class RunNotice(BaseModel):
-    """A run that was started with `on_end` has ended, or asks a person.
+    """A run that was started with `on_end`, or whose team is heard by the agent's type, has ended, or asks a person.
 
     Attributes:
         team: Agent type of its team.
@@ -55,6 +56,7 @@ class RunNotice(BaseModel):
         problem: The text of that error.
         text: What was said last, in 10,000 characters at most; of a run that asks: the question.
         input_id: The question, for `runtime.inputs`; "": it does not ask.
+        at: When that was, in Unix time, by the clock of the process.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,6 +70,19 @@ class RunNotice(BaseModel):
     problem: str = ""
     text: str = ""
     input_id: str = ""
+    at: float = 0.0
+
+
+class Hearers(NamedTuple):
+    """All who are told of a run.
+
+    Attributes:
+        own: The hearer that it was started with, see `name_of`; "": none.
+        types: Agent types that hear of every run of the team; the key of the agent is the run's stream.
+    """
+
+    own: str
+    types: tuple[str, ...]
 
 
 @message(name="callboard.team.Wake")
@@ -124,42 +139,65 @@ async def tell_end(manager: Messaging, run: CurrentRun, end: RunEnded, said: str
         error_type="" if end.error is None else end.error.error_type,
         problem="" if end.error is None else end.error.text,
         text=said[:MOST_TEXT],
+        at=time.time(),
     )
-    message_id = f"{stream_of(manager.id, run.run_id)}:end"
-    if input_id := waiting_in(run.hearer):
-        await manager.tell(Wake(input_id=input_id, notice=notice), manager.id, message_id=message_id)
-        return
+    stream = stream_of(manager.id, run.run_id)
+    message_id = f"{stream}:end"
     # What is done because of it is not done in the run that is over; it may be in the one that has started it.
+    input_id = waiting_in(run.hearer)
     with in_run_path(run.path.rpartition(RUN)[0]):
-        await _send(manager, run.hearer, notice, message_id)
+        await _tell_types(manager, run.heard_by, stream, notice, message_id)
+        if run.hearer and not input_id:
+            await _send(manager, run.hearer, notice, message_id)
+    if input_id:
+        await manager.tell(Wake(input_id=input_id, notice=notice), manager.id, message_id=message_id)
 
 
 async def tell_question(
-    runtime: RedisAgentRuntime, agent: AgentId, hearer: str, run_id: str, input_id: str, question: Question
+    runtime: RedisAgentRuntime,
+    agent: AgentId,
+    hearers: Hearers,
+    stream: str,
+    input_id: str,
+    question: Question,
 ) -> None:
     """Tell who is to hear of it that a run asks a person. At once: the handler that asks is never committed.
 
     Args:
         runtime: That of the agent.
         agent: The agent that asks, a member or the one that asks for the manager.
-        hearer: Who is to hear it, see `name_of`.
-        run_id: Id of the run.
+        hearers: Who is to hear it.
+        stream: That of the run.
         input_id: Id of the question.
         question: The question.
     """
-    if waiting_in(hearer):
-        return  # a handler waits for the end
     notice = RunNotice(
         team=agent.type.partition(".")[0],
         conversation=conversation_of(agent),
-        run_id=run_id,
+        run_id=stream.rpartition("@")[0],
         state="input_required",
         text=question.text[:MOST_TEXT],
         input_id=input_id,
+        at=time.time(),
     )
+
+    async def send() -> None:
+        message_id = f"{input_id}:asks"
+        await _tell_types(runtime, hearers.types, stream, notice, message_id)
+        if hearers.own and not waiting_in(hearers.own):  # a handler waits for the end
+            await _send(runtime, hearers.own, notice, message_id)
+
     # In a context of its own it belongs to no handler, so it does not wait for a commit.
-    sending = _send(runtime, hearer, notice, f"{input_id}:asks")
-    await asyncio.get_running_loop().create_task(sending, context=Context())
+    await asyncio.get_running_loop().create_task(send(), context=Context())
+
+
+async def _tell_types(
+    by: Messaging | RedisAgentRuntime, types: Sequence[str], stream: str, notice: RunNotice, message_id: str
+) -> None:
+    sender: Any = by
+    for kind in types:
+        # An agent for each run: what waits for one that can't be told of a run holds up no other run.
+        await sender.tell(notice, AgentId(kind, stream), message_id=f"{message_id}:{kind}")
 
 
 async def _send(by: Messaging | RedisAgentRuntime, hearer: str, notice: RunNotice, message_id: str) -> None:

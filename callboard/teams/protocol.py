@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2s, sha256
 from operator import not_
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from callboard.agents.base import Said
 from callboard.broker import AgentId
@@ -162,12 +163,22 @@ def plain_of(message: Said, max_depth: int) -> Any:
     return data if depth is not None and depth <= max_depth else plain(data, max_depth)
 
 
+@cache
+def _exclusions(carrying: type[BaseModel]) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
+    """The fields that are not always written, each with what says when it is not."""
+    fields: Mapping[str, FieldInfo] = carrying.model_fields
+    return tuple((name, one.exclude_if) for name, one in fields.items() if one.exclude_if is not None)
+
+
 class Carrying:
     """A message with a field `messages` of what was said, beside its base class. `MessageEntry` says how it is written."""
 
     def __callboard_plain__(self, max_depth: int) -> dict[str, Any]:
         """The fields as they can be packed."""
-        data = self.__dict__.copy()
+        data, carrying = self.__dict__.copy(), cast("type[BaseModel]", type(self))
+        for name, is_left_out in _exclusions(carrying):
+            if is_left_out(data[name]):
+                del data[name]
         for name, value in data.items():
             if name == "messages":
                 data[name] = [plain_of(message, max_depth - AROUND) for message in value]
@@ -434,6 +445,7 @@ class Speak(Carrying, _Order):
             took that turn last has heard them.
         record: Whether answers of models and tools are noted.
         hearer: Who is told what it asks people; "": nobody.
+        heard_by: Agent types that are told as well, because they hear of every run of the team.
     """
 
     run: str
@@ -443,6 +455,7 @@ class Speak(Carrying, _Order):
     told: dict[int, int] = Field(default_factory=dict)
     record: bool = False
     hearer: str = ""
+    heard_by: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
     def unheard_after(self, turn: int) -> list[AnyMessage]:
         """The messages that are new for a member whose last turn was this one."""
@@ -539,6 +552,7 @@ class Consult(BaseModel):
         text, answer_schema, choices, to, timeout, details: What is asked, see `callboard.Question`.
         default: JSON of what is taken when it expires; None: nothing is.
         hearer: Who is told of it; "": nobody.
+        heard_by: Agent types that are told as well.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -556,6 +570,7 @@ class Consult(BaseModel):
     default: str | None = None
     details: dict[str, Any] = Field(default_factory=dict)
     hearer: str = ""
+    heard_by: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
 
 @message(name="callboard.team.Consulted")
@@ -696,6 +711,7 @@ class CurrentRun(BaseModel):
         answers: What it was answered while it chooses, by the names of its questions.
         timer: Id of the message that comes when its time is over; "": there is none.
         hearer: Who is told that it has ended, or asks; "": nobody.
+        heard_by: Agent types that are told as well, because they hear of every run of the team.
     """
 
     run_id: str
@@ -717,6 +733,7 @@ class CurrentRun(BaseModel):
     answers: dict[str, Consulted] = Field(default_factory=dict)
     timer: str = ""
     hearer: str = ""
+    heard_by: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
     @property
     def inside(self) -> tuple[int, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import tomllib
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from callboard.errors import SettingValueError
+from callboard.runs.outside import TENANT, door_id as door_id, inside, outside  # noqa: PLC0414 - public here
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,9 +24,7 @@ SCOPES: Final = frozenset({"read", "run", "answer"})
 OPERATE: Final = "operate"
 """What has to be said: look at all of a namespace, pause what works there, and send dead letters again."""
 
-TENANT: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-OUTSIDE: Final = ":"  # between a tenant and its conversation; no tenant's name has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +63,15 @@ class Identity:
 
     def inside(self, conversation: str) -> str:
         """The conversation as it is kept. Each name of a request goes through this, so that none leaves its tenant."""
-        return f"{self.tenant}{OUTSIDE}{conversation}" if self.tenant else conversation
+        return inside(self.tenant, conversation)
 
     def outside(self, kept: str) -> str | None:
         """The conversation as this one names it; None: it is of another tenant."""
-        if not self.tenant:
-            return kept
-        tenant, colon, conversation = kept.partition(OUTSIDE)
-        return conversation if colon and tenant == self.tenant else None
+        return outside(self.tenant, kept)
 
     def sees(self, service: str) -> bool:
         """Whether a service is there for this one."""
         return self.services is None or service in self.services
-
-
-def door_id(service: str, conversation: str, run_id: str) -> str:
-    """The id at a door of a run that a program began, to be handed to a client.
-
-    Args:
-        service: Name of the team.
-        conversation: Its id, as who reads the run names it: without the tenant.
-        run_id: Id of the run in it.
-    """
-    told = json.dumps([service, conversation, run_id], ensure_ascii=False)
-    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
 
 class Tokens:

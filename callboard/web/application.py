@@ -24,6 +24,7 @@ from callboard.runtime.runtime import RedisAgentRuntime
 from .access import DoorOptions
 from .api import ROUTES, Call, Route
 from .event_stream import Streams
+from .hooks import routes as hook_routes
 from .mcp_endpoint import McpEndpoint
 from .openai.door import routes as openai_routes
 from .problems import RETRY, SAFE, Problem, problem_of
@@ -59,6 +60,7 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         WebRoute("/healthz", _endpoint(alive)),
         WebRoute("/readyz", _endpoint(ready)),
         *openai_routes(runs, streams, options),
+        *hook_routes(app, runtime, options),
     ]
     if find_spec("mcp") is not None:  # the extra `mcp`
         routes.append(WebRoute("/mcp", McpEndpoint(runs, options, streams, app.name)))

@@ -19,13 +19,14 @@ from callboard.broker.redis.store import RedisStore
 from callboard.core.people import InputRequest
 from callboard.errors import InputRequestUnknownError
 from callboard.runs.bus import BusRun
+from callboard.runs.outside import door_id
 from callboard.runtime.effects import names_in
 from callboard.runtime.runtime import RedisAgentRuntime
 from callboard.teams.client import TeamClient
 from callboard.teams.listing import RunSummary, has_run, list_runs
 from callboard.teams.protocol import IfBusy, conversation_of, stream_of
 
-from .access import Identity, door_id
+from .access import Identity
 from .problems import RETRY, Problem, not_found
 
 KEPT: Final = 86_400.0  # seconds for which an idempotency key is known

@@ -37,6 +37,7 @@ MODULES: Final = (
     "callboard.broker",
     "callboard.testing",
     "callboard.web",
+    "callboard.hooks",
 )
 # Modules of which some names are public, for special purposes; an empty tuple stands for every class that is defined there.
 SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -241,6 +242,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.memory_service": ("memory_service", "MemoryServiceClient"),
     "callboard.broker": ("BrokerSettings", "RetryPolicy", "Subscription"),
     "callboard.web": ("asgi", "Identity", "Tokens"),
+    "callboard.hooks": ("webhook", "incoming_webhook", "new_secret"),
     "callboard.testing": ("eventually", "published", "dead_letters", "replay", "Cassette"),
 }
 

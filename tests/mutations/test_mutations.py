@@ -19,6 +19,7 @@ from .ask_mutations import ASK_MUTATIONS
 from .bounds_mutations import BOUNDS_MUTATIONS
 from .commit_mutations import COMMIT_MUTATIONS
 from .guard import guards
+from .hook_mutations import HOOK_MUTATIONS
 from .limits_mutations import LIMITS_MUTATIONS
 from .log_mutations import LOG_MUTATIONS
 from .mutation import ROOT, Mutation, Verdict, Workplace
@@ -33,6 +34,7 @@ from .work_mutations import WORK_MUTATIONS
 ALL = (
     *WORK_MUTATIONS,
     *COMMIT_MUTATIONS,
+    *HOOK_MUTATIONS,
     *PYTHON_MUTATIONS,
     *SUBSCRIPTION_MUTATIONS,
     *BOUNDS_MUTATIONS,

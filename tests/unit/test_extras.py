@@ -73,6 +73,14 @@ async def count_for_prometheus(folder: Path) -> None:
     WorkerMetrics("shop")
 
 
+async def send_a_webhook(folder: Path) -> None:
+    from callboard.hooks import new_secret
+    from callboard.hooks.outgoing import Webhook
+
+    hook = Webhook("a", "https://a.example/", new_secret(), frozenset(), "", False, 1.0)
+    await anext(hook.opened())
+
+
 CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("testing", "fakeredis", run_in_memory),
     ("testing", "pytest_asyncio", import_fixtures),
@@ -81,6 +89,7 @@ CASES: list[tuple[str, str, Callable[[Path], Coroutine[Any, Any, None]]]] = [
     ("memory", "chromadb", open_chroma),
     ("mcp", "mcp", call_mcp),
     ("a2a", "a2a", ask_elsewhere),
+    ("http", "httpx2", send_a_webhook),
     ("metrics", "prometheus_client", count_for_prometheus),
     ("autogen", "autogen_core", host_autogen),
 ]

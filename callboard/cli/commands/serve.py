@@ -64,7 +64,8 @@ def serve(
             "others can reach this address: give --tokens, with a token for each (--new-token NAME makes one)"
         )
     app = load_app(target)
-    check_served(app, serve_all)
+    if not app.hooks:
+        check_served(app, serve_all)
     access: Access = Identity(name="local") if tokens is None else Tokens.read(tokens)
     listening = (host, port, [*LOCAL, host, *(host_name or [])])
     return 0 if run(_serve(app, access, serve_all, listening, (url, namespace))) else FAILED

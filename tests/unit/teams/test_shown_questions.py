@@ -9,6 +9,7 @@ from callboard.core.cancellation import UNSET
 from callboard.core.people import Question
 from callboard.messages import InputRequestedEvent
 from callboard.teams.member import MOST_DETAILS, OMITTED, ShownQuestions
+from callboard.teams.notices import Hearers
 
 
 def shown(details: dict[str, Any]) -> InputRequestedEvent:
@@ -22,9 +23,8 @@ def shown(details: dict[str, Any]) -> InputRequestedEvent:
         default=UNSET,
         details=details,
     )
-    (entry,) = ShownQuestions(cast("Any", None), "s", (1,), "desk", AgentId("team.desk", "c"), "").asked(
-        "q1", question
-    )
+    agent, nobody = AgentId("team.desk", "c"), Hearers("", ())
+    (entry,) = ShownQuestions(cast("Any", None), "s", (1,), "desk", agent, nobody).asked("q1", question)
     assert entry.is_aside
     (event,) = entry.messages
     assert isinstance(event, InputRequestedEvent)
