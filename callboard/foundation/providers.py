@@ -56,6 +56,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "RuntimeStore",
     ),
     "callboard.models.anthropic": ("AnthropicChatCompletionClient",),
+    "callboard.models.gemini": ("GeminiChatCompletionClient",),
     "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.models.openai": (
         "AzureOpenAIChatCompletionClient",

@@ -30,6 +30,7 @@ MODULES: Final = (
     "callboard.models.openai",
     "callboard.models.ollama",
     "callboard.models.anthropic",
+    "callboard.models.gemini",
     "callboard.tools",
     "callboard.code",
     "callboard.memory",
@@ -216,6 +217,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.models.anthropic": ("AnthropicChatCompletionClient",),
+    "callboard.models.gemini": ("GeminiChatCompletionClient",),
     "callboard.tools": (
         "tool",
         "FunctionTool",

@@ -44,10 +44,20 @@ from callboard.models.errors import (
 )
 from tests.helpers.anthropic_dialect import AnthropicDialect
 from tests.helpers.dialects import ANYWHERE, REQUEST_ID, Call, Dialect, Failure, Kind, Said, Script
+from tests.helpers.gemini_dialect import GeminiDialect
 from tests.helpers.openai_dialects import OllamaDialect, OpenAIDialect
 from tests.helpers.openai_server import Behaviour, OpenAIServer, Raw, Slow
 
-DIALECTS: Final[list[Dialect]] = [OpenAIDialect(), OllamaDialect(), AnthropicDialect()]
+DIALECTS: Final[list[Dialect]] = [OpenAIDialect(), OllamaDialect(), AnthropicDialect(), GeminiDialect()]
+VARIABLES: Final = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
+)
 HELLO: list[LLMMessage] = [SystemMessage(content="be kind"), UserMessage(content="hello", source="ada")]
 LOOK_UP = {
     "name": "look_up",
@@ -55,6 +65,7 @@ LOOK_UP = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 OTHER = {**LOOK_UP, "name": "other"}
+STORY = "Once upon a time there was a bell that nobody rang."
 PICTURE = Image.from_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 20)
 
 Ask: TypeAlias = Callable[..., Any]
@@ -73,7 +84,7 @@ def running_server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(params=DIALECTS, ids=lambda dialect: dialect.name)
 def dialect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dialect:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     found: Dialect = request.param
     return found
@@ -283,6 +294,20 @@ async def test_images_as_their_bytes(place: Place) -> None:
     assert [(turn.text, turn.images) for turn in place.request.of("user")] == [("What?", 1)]
 
 
+async def test_images_that_an_address_names_are_not_fetched_here(place: Place) -> None:
+    picture = Image.from_uri(f"{place.server.root}/inside.png")
+    asking = whole(
+        place.client(Said(text="A bell.")), [UserMessage(content=["What?", picture], source="ada")]
+    )
+    if place.dialect.takes_addresses:
+        await asking
+        assert "inside.png" in json.dumps(place.server.last.body)
+    else:
+        with pytest.raises(BadRequestError, match="takes images as their bytes"):
+            await asking
+    assert not [asked for asked in place.server.requests if asked.path == "/inside.png"]
+
+
 async def test_a_request_never_ends_with_the_models_own_words_nor_has_empty_ones(place: Place) -> None:
     client = place.client(Said(text="And on."))
     spoken = AssistantMessage(content="So it begins. ", source="bot")
@@ -324,7 +349,7 @@ async def test_failures(place: Place, ask: Ask, kind: Kind, error: type[ModelErr
     assert caught.value.status == place.dialect.failure(Failure(kind))[0]
     assert len(place.server.requests) == 1
     assert "secret" not in str(caught.value)
-    assert (REQUEST_ID in caught.value.reason) == place.dialect.numbers
+    assert (REQUEST_ID in caught.value.reason) == bool(place.dialect.number)
     assert client.actual_usage().total_tokens == 0
 
 
@@ -363,7 +388,7 @@ async def test_no_server(place: Place) -> None:
 
 @pytest.mark.parametrize("way", ["breaks_after", "ends_after"])
 async def test_a_stream_that_breaks_off(place: Place, way: str) -> None:
-    said = Said(text="Once upon a time there was a bell that nobody rang.", read=40, written=20)
+    said = Said(text=STORY, read=40, written=20)
     at: Any = {way: 7}
     client = place.client(Script(place.dialect, said, **at))
     heard: list[str] = []
@@ -383,7 +408,7 @@ async def test_a_stream_that_breaks_off(place: Place, way: str) -> None:
 async def test_a_stream_that_reports_an_error(place: Place) -> None:
     if not place.dialect.within:
         return
-    script = Script(place.dialect, Said(text="Once upon a time"), Failure("overloaded"), fails_after=5)
+    script = Script(place.dialect, Said(text=STORY), Failure("overloaded"), fails_after=5)
     with pytest.raises(ModelOverloadedError):
         await streamed(place.client(script), HELLO)
 
@@ -401,7 +426,7 @@ async def test_a_cancelled_request(place: Place, ask: Ask) -> None:
 
 
 async def test_a_stream_that_is_left_ends_the_request(place: Place) -> None:
-    script = Slow(Script(place.dialect, Said(text="Once upon a time there was a bell.")), events=7)
+    script = Slow(Script(place.dialect, Said(text=STORY)), events=7)
     client = place.client(script)
     stream = client.create_stream(HELLO)
     assert isinstance(await anext(stream), str)

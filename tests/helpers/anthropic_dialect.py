@@ -29,8 +29,9 @@ class AnthropicDialect:
     counts_cached = True
     has_errors = True
     has_refusals = True
-    numbers = True
+    number: Mapping[str, str] = {"request-id": REQUEST_ID}
     within = True
+    takes_addresses = True
     writes_arguments = True
     model = "claude-sonnet-4-6"
 

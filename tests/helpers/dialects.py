@@ -115,8 +115,9 @@ class Dialect(Protocol):
         counts_cached: the same of its cache.
         has_errors: whether results of tools can be marked as errors.
         has_refusals: whether an answer can be a refusal.
-        numbers: whether it numbers its requests.
+        number: the header with the number that it gives a request; empty: it gives none, or the client does not say it.
         within: whether a stream can end with a failure.
+        takes_addresses: whether images can be given as addresses.
         writes_arguments: whether streams have a call's arguments as the text that the model writes.
     """
 
@@ -126,8 +127,9 @@ class Dialect(Protocol):
     counts_cached: bool
     has_errors: bool
     has_refusals: bool
-    numbers: bool
+    number: Mapping[str, str]
     within: bool
+    takes_addresses: bool
     writes_arguments: bool
 
     def client(self, url: str, **options: Any) -> ChatCompletionClient: ...
@@ -173,12 +175,12 @@ class Script:
         if objection is not None:
             _, body, _ = self.dialect.failure(Failure("request"))
             text = json.dumps(body).replace("it can't work", objection)
-            return Response(text, 400, {"request-id": REQUEST_ID}, "application/json")
+            return Response(text, 400, self.dialect.number, "application/json")
         if self.failure is not None and self.fails_after is None:
             status, body, headers = self.dialect.failure(self.failure)
-            return JSONResponse(body, status, {"request-id": REQUEST_ID, **headers})
+            return JSONResponse(body, status, {**self.dialect.number, **headers})
         if not self.dialect.is_stream(asked):
-            return JSONResponse(self.dialect.whole(self.said), headers={"request-id": REQUEST_ID})
+            return JSONResponse(self.dialect.whole(self.said), headers=self.dialect.number)
         kind = "application/x-ndjson" if self.dialect.name == "Ollama" else "text/event-stream"
         return StreamingResponse(self._events(), media_type=kind)
 

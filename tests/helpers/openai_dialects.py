@@ -32,8 +32,9 @@ class OpenAIDialect:
     counts_cached = True
     has_errors = False
     has_refusals = True
-    numbers = False
+    number: Mapping[str, str] = {}
     within = True
+    takes_addresses = True
     writes_arguments = True
 
     def client(self, url: str, **options: Any) -> OpenAIChatCompletionClient:
@@ -96,8 +97,9 @@ class OllamaDialect:
     counts_cached = False
     has_errors = False
     has_refusals = False
-    numbers = False
+    number: Mapping[str, str] = {}
     within = False
+    takes_addresses = False
     writes_arguments = False
 
     def client(self, url: str, **options: Any) -> OllamaChatCompletionClient:

@@ -53,6 +53,12 @@ AGENT_MUTATIONS: Final = (
         (f"{MAKERS}test_a_dump_has_no_key_and_goes_to_no_strange_server[Anthropic]",),
     ),
     Mutation(
+        "a package fetches what a message names",
+        "nothing that a message names is fetched by this process",
+        never,
+        (f"{MAKERS}test_images_that_an_address_names_are_not_fetched_here[Gemini]",),
+    ),
+    Mutation(
         "a handoff is not created again in the next attempt",
         "what changes the agent itself is done again in every attempt",
         becomes("pass"),

@@ -40,6 +40,7 @@ from callboard.models.types import CreateResult, ModelFamily, RequestUsage
 from .answers import ChunkWriter, answer_of
 from .failures import typed_errors
 from .maker import Maker, MakerConnection, OpenModel
+from .streams import OpenStream
 from .translation import MakerRequest
 
 if TYPE_CHECKING:
@@ -194,9 +195,9 @@ class MakerChatCompletionClient(RequestClient, Component[MakerClientConfig]):
     ) -> AsyncGenerator[WireAnswer, None]:
         opened = await self._session.opened()
         asked = MakerRequest.of(arguments, self.maker, opened.model)
-        stream = opened.model.request_stream(asked.messages, asked.settings, asked.parameters)
+        stream = OpenStream(opened.model.request_stream(asked.messages, asked.settings, asked.parameters))
         with tally.asking(arguments), typed_errors(self._connection):
-            response = await cancellable(stream.__aenter__(), token)
+            response = await cancellable(stream.open(), token)
         try:
             writer, events = ChunkWriter(), cancellable_items(aiter(response), token)
             with tally.asking(arguments):
@@ -207,7 +208,7 @@ class MakerChatCompletionClient(RequestClient, Component[MakerClientConfig]):
                 event = await self._next(events)
             yield writer.last(response.get())
         finally:
-            await stream.__aexit__(None, None, None)
+            await stream.close()
 
     async def _next(self, events: AsyncIterator[ModelResponseStreamEvent]) -> ModelResponseStreamEvent | None:
         with typed_errors(self._connection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -47,6 +48,7 @@ BY_STATUS: Final[Mapping[int, type[ModelError]]] = {
 REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid")
 MISREAD: Final = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What the packages fail with on an answer of another form: they check none."""
+PAGE: Final = re.compile(r"<(?:!doctype|html)\b.*", re.DOTALL | re.IGNORECASE)
 SHORTEST_SECRET: Final = 7  # characters; what is shorter stands in words as well
 LONGEST_REASON: Final = 500  # characters
 
@@ -122,10 +124,11 @@ def _said(body: Any) -> str | None:
         body = body[0]
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     said = inner.get("message") or inner.get("Message") if isinstance(inner, Mapping) else inner
-    return said if isinstance(said, str) and said else None
+    return said if isinstance(said, str) and said and not PAGE.search(said) else None
 
 
 def _plain(text: str, connection: MakerConnection) -> str:
+    text = PAGE.sub("a web page", text)
     for secret in connection.secrets:
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "...")

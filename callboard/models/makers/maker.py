@@ -15,6 +15,8 @@ from callboard.errors import SettingValueError
 from callboard.foundation import MissingPackageError
 from callboard.models.errors import AuthenticationError
 
+from .streams import note_response
+
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
@@ -32,7 +34,7 @@ GENERAL: Final[Mapping[str, str]] = {
     "extra_body": "extra_body",
     "timeout": "timeout",
 }
-"""Arguments that every maker takes, and pydantic-ai's settings that they are."""
+"""Arguments that makers take, and pydantic-ai's settings that they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Maker:
         address_variable: of the environment, with another one; "": there is none.
         key_variables: of the environment, with a key; the first that is set counts. None: it needs no key.
         arguments: of requests beside `GENERAL`, and pydantic-ai's settings that they are.
+        lacks: those of `GENERAL` that it does not take.
         more: options of its client beside those of all makers.
         secrets: those of them that are in no dump and no text.
         fetches_images: whether pydantic-ai fetches images that are given by their addresses, which the maker does not.
@@ -62,6 +65,7 @@ class Maker:
     address_variable: str = ""
     key_variables: tuple[str, ...] = ()
     arguments: Mapping[str, str]
+    lacks: frozenset[str] = frozenset()
     more: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
     fetches_images: bool = False
@@ -70,7 +74,8 @@ class Maker:
     @property
     def settings(self) -> Mapping[str, str]:
         """All arguments of requests, and pydantic-ai's settings that they are."""
-        return {**GENERAL, **self.arguments}
+        general = {name: setting for name, setting in GENERAL.items() if name not in self.lacks}
+        return {**general, **self.arguments}
 
     def address_of(self, given: str | None) -> str:
         """The address of its API: what is given, else what the environment has, else its own."""
@@ -156,12 +161,14 @@ class MakerConnection:
 
     def http(self) -> httpx2.AsyncClient:
         """The client for HTTP: the user's, else a new one."""
-        if self.http_client is not None:
-            client: httpx2.AsyncClient = self.http_client
-            return client
         import httpx2
 
-        return httpx2.AsyncClient(timeout=self.http_timeout(), follow_redirects=True)
+        client: httpx2.AsyncClient = self.http_client or httpx2.AsyncClient(
+            timeout=self.http_timeout(), follow_redirects=True
+        )
+        if note_response not in client.event_hooks["response"]:
+            client.event_hooks["response"].append(note_response)
+        return client
 
     def http_timeout(self) -> httpx2.Timeout:
         """Seconds for each step of a request."""

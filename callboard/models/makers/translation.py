@@ -113,7 +113,7 @@ class _Messages:
         head, found, data = address.partition(";base64,")
         if found and head.startswith("data:"):
             return BinaryContent(data=base64.b64decode(data), media_type=head.removeprefix("data:"))
-        # Nothing that a message names is fetched by this process.
+        # guard: nothing that a message names is fetched by this process
         if self.maker.fetches_images:
             reason = f"{self.maker.name} takes images as their bytes, not as addresses: Image.from_bytes"
             raise BadRequestError(self.name, reason)
