@@ -42,6 +42,7 @@ def unknown_type(name: object) -> MessageTypeError:
 
 
 _known: dict[str, list[type[Any]]] = {}  # several, where modules share a name
+_stand_ins: list[type[Any]] = []  # for those that are not known: none, or one
 
 
 def remember(cls: type[BaseModel]) -> None:
@@ -67,11 +68,18 @@ def class_named(name: Any) -> type[Any]:
     """
     classes = _known.get(name, ()) if isinstance(name, str) else ()
     if not classes:
+        if _stand_ins and isinstance(name, str):
+            return _stand_ins[0]
         raise unknown_type(name)
     if len(classes) > 1:
         places = " and ".join(sorted(_full(cls) for cls in classes))
         raise MessageTypeError(name, f"{places} share this name; give one of them another.")
     return classes[0]
+
+
+def stand_in(cls: type[BaseModel]) -> None:
+    """Let a class stand for those that are not known; see `callboard.messages.unknown`."""
+    _stand_ins[:] = [cls]
 
 
 def _full(cls: type[BaseModel]) -> str:

@@ -8,6 +8,7 @@ from callboard import App, MessageContext, RoutedAgent, event
 from callboard.agents import UserProxyAgent
 from callboard.teams import RoundRobinGroupChat
 
+from .dashboard_shop import court
 from .served_desk import clerk
 
 
@@ -18,6 +19,7 @@ class Order(BaseModel):
 
 app = App("watched")
 app.team(RoundRobinGroupChat([UserProxyAgent("boss"), clerk("teller")], name="bank", max_turns=2))
+app.team(court())
 
 
 @app.agent("packer", topics=["orders"])

@@ -210,6 +210,18 @@ async def test_a_run_is_begun_asked_about_answered_and_read(board: Any) -> None:
     assert [one for one in board.get("/inbox").json() if one["run"] == run] == []
 
 
+async def test_what_was_said_with_a_class_that_is_not_known_here_is_shown_as_json(board: Any) -> None:
+    run = board.post("/services/court/runs", json={"task": "Who broke it?"}).json()["id"]
+    shown = board.get(f"/runs/{run}/result?wait=20").json()
+    assert (shown["state"], json.loads(shown["text"])) == (
+        "completed",
+        {"guilty": False, "why": "It was the carrier."},
+    )
+    with board.stream("GET", f"/runs/{run}/events") as stream:
+        said = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")]
+    assert [one["source"] for one in said if one["type"] == "agent_message"] == ["user", "judge"]
+
+
 async def test_dead_letters_are_shown_sent_again_and_discarded(where: list[str], board: Any) -> None:
     before = type_of(board, "packer")["done"]
     await publish(where, Order(number=-1, text=HOSTILE), Order(number=-2), Order(number=3))

@@ -53,9 +53,11 @@ def dashboard(
     from callboard.cli.web_server import check_installed
 
     check_installed()
+    from callboard.messages.unknown import show_unknown
     from callboard.web.access import Tokens
     from callboard.web.dashboard.application import one_token
 
+    show_unknown()
     if tokens is None and host not in LOCAL:
         bad_use(
             "others can reach this address: give --tokens, with a token for each; "

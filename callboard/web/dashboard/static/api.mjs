@@ -84,11 +84,17 @@ export function useStream(path, kinds, take) {
       if (document.hidden) closing = setTimeout(() => source.close(), 10_000);
       else if (source.readyState === EventSource.CLOSED) open();
     };
+    // A browser keeps a page that was left, with its connections: after six of them none is free for the next page.
+    const left = () => source.close();
     open();
     document.addEventListener("visibilitychange", hidden);
+    addEventListener("pagehide", left);
+    addEventListener("pageshow", hidden);
     return () => {
       clearTimeout(closing);
       document.removeEventListener("visibilitychange", hidden);
+      removeEventListener("pagehide", left);
+      removeEventListener("pageshow", hidden);
       source.close();
     };
   }, [path]);

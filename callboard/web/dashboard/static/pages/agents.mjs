@@ -15,11 +15,11 @@ export function TypeRows({ live }) {
   const { look, history } = live;
   if (look.types.length === 0) return html`<${Empty} command="callboard up MODULE:APP">No agent type is declared yet. This starts an app:<//>`;
   const paused = new Set(look.paused.filter((one) => one.kind === "type").map((one) => one.name));
-  return html`<div class="wide"><table><thead><tr><th>Type</th><th class="n">Waiting</th><th>The last hour</th><th class="n">Running</th><th class="n">Asking</th>
-    <th class="n">Handled</th><th class="n">In all</th><th class="n">Dead</th></tr></thead>
+  return html`<div class="wide"><table><thead><tr><th>Type</th><th class="n">Waiting</th><th class="spare">The last hour</th><th class="n">Running</th><th class="n spare">Asking</th>
+    <th class="n spare">Handled</th><th class="n spare">In all</th><th class="n">Dead</th></tr></thead>
     <tbody>${look.types.map((one) => html`<tr key=${one.type}><td><a href=${at(one.type)}><b>${plain(one.type)}</b></a>${paused.has(one.type) && html` <${State} of="paused" />`}</td>
-      <td class="n">${number(one.waiting)}</td><td><${Line} values=${history.map((point) => point.by_type[one.type] ?? null)} width=${90} height=${20} className="small" /></td>
-      <td class="n">${number(one.running)}</td><td class="n">${number(one.asking)}</td><td class="n">${rate(one.rate)}/s</td><td class="n">${number(one.done)}</td>
+      <td class="n">${number(one.waiting)}</td><td class="spare"><${Line} values=${history.map((point) => point.by_type[one.type] ?? null)} width=${90} height=${20} className="small" /></td>
+      <td class="n">${number(one.running)}</td><td class="n spare">${one.asking ? html`<${State} of="input_required" word=${number(one.asking)} />` : html`<span class="quiet">0</span>`}</td><td class="n spare">${rate(one.rate)}/s</td><td class="n spare">${number(one.done)}</td>
       <td class="n">${one.dead ? html`<a href=${`/inbox?type=${encodeURIComponent(one.type)}`}><${State} of="failed" word=${number(one.dead)} /></a>` : html`<span class="quiet">0</span>`}</td></tr>`)}</tbody></table></div>`;
 }
 

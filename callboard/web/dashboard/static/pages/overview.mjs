@@ -6,6 +6,8 @@ import { WorkerRows } from "./workers.mjs";
 import { TypeRows } from "./agents.mjs";
 
 const LATE = 60; // messages of a type that nobody works on
+const MOST_READ = 20; // questions that are read to show the oldest
+const MOST_ABOUT = 5; // agent types whose newest dead letter is looked at
 
 export function Overview({ live, may }) {
   const runs = useGet("/latest?limit=8", [Math.floor(live.heard / 5000)]);
@@ -33,7 +35,7 @@ function Figures({ live }) {
       more=${`${number(summed(look.types, "done"))} in all`} values=${history.map((one) => one.rate)} />
     <${Figure} name="Waiting" value=${number(summed(look.types, "waiting"))} className=${most?.waiting > LATE ? "late" : ""}
       more=${most?.waiting ? `most of it ${plain(most.type)}` : "nothing waits"} values=${history.map((one) => one.waiting)} />
-    <${Figure} name="Running" value=${number(summed(look.types, "running"))} unit=${`on ${look.workers.length} workers`}
+    <${Figure} name="Running" value=${number(summed(look.types, "running"))} unit=${`on ${look.workers.length} ${look.workers.length === 1 ? "worker" : "workers"}`}
       more="handlers, at the last heartbeats" values=${history.map((one) => one.running)} />
     <${Figure} name="Dead letters" value=${number(dead)} className=${dead ? "failed" : ""}
       more=${`${number(summed(look.types, "died"))} ever`} /></div>`;
@@ -50,8 +52,15 @@ function Needs({ live }) {
   return html`<${Card} title="Needs you" count=${found.length || null} className="needs">
     ${found.length === 0 && html`<${Empty}>Nothing needs you.<//>`}
     <ul>${found.map((one) => html`<li key=${one.key}><${Icon} name=${one.shape} className=${one.shape} />
-      <div><p><b>${plain(one.subject)}</b> ${plain(one.text)}</p>${one.more && html`<p class="quiet">${plain(one.more)}</p>`}</div>
+      <div><p><b>${plain(one.subject)}</b> ${plain(one.text)}</p>${one.about ? html`<${About} of=${one.about} />` : one.more && html`<p class="quiet">${plain(one.more)}</p>`}</div>
       <a class=${`button ${one.shape === "person" ? "primary" : ""}`} href=${one.href}>${one.word}</a></li>`)}</ul><//>`;
+}
+
+// The oldest question, or how the newest letter failed: asked for when there is another one.
+function About({ of: { path, changed, line } }) {
+  const { data } = useGet(path, [changed]);
+  const text = data && data.length > 0 ? line(data[0]) : "";
+  return text && html`<p class="quiet cut">${plain(text.slice(0, 300))}</p>`;
 }
 
 // What somebody has to look at, the worst first.
@@ -60,11 +69,14 @@ export function needs(look, now) {
   if (look.questions) {
     const some = look.questions === 1 ? "1 question waits" : `${number(look.questions)} questions wait`;
     found.push({ key: "questions", shape: "person", subject: some, text: `for an answer, the oldest for ${lasted(now - look.asked)}`, href: "/inbox", word: "Answer" });
+    // Where there are very many it costs more than it says.
+    if (look.questions <= MOST_READ) found[0].about = { path: "/inbox", changed: `${look.questions} ${look.asked}`, line: (one) => `${one.agent.split("/")[0]}: ${one.question}` };
   }
   for (const one of look.types) {
     if (one.dead) {
       const some = one.dead === 1 ? "1 dead letter" : `${number(one.dead)} dead letters`;
       found.push({ key: `dead ${one.type}`, shape: "failed", subject: some, text: `of ${one.type}`, href: `/inbox?type=${encodeURIComponent(one.type)}`, word: "Look" });
+      if (found.length <= MOST_ABOUT) found[found.length - 1].about = { path: `/dead?limit=1&type=${encodeURIComponent(one.type)}`, changed: one.died, line: (letter) => letter.error || letter.reason };
     }
   }
   const worked = new Set(look.workers.filter((one) => one.lease_ms_left >= 0).flatMap((one) => one.types));

@@ -3,6 +3,7 @@ import { useMemo, useReducer, useRef, useState } from "../vendor/hooks.mjs";
 import { post, useGet, useStream } from "../api.mjs";
 import { Question } from "../answering.mjs";
 import { fresh, KINDS, take } from "../story.mjs";
+import { Timeline } from "../timeline.mjs";
 import { Act, Card, clock, Found, html, Icon, Json, lasted, number, plain, short, State, Sure, useNow } from "../ui.mjs";
 
 const NEWEST = 50; // turns that are shown at first
@@ -30,6 +31,8 @@ function Shown({ run, story, changed, may, me, live, again, view, setView, isDet
   const took = story.began && new Date(story.end?.at ?? now) - new Date(story.began);
   const order = (word) => () => post(`/runs/${run.id}/${word}`).then(again);
   const team = encodeURIComponent(run.service);
+  const hues = huesOf(story);
+  const tokens = run.tokens || [...story.usage.values()].reduce((sum, one) => sum + one.read + one.wrote, 0);
   return html`<p class="crumbs"><a href="/runs">Runs</a> / ${plain(run.service)} / ${short(run.conversation)}</p>
     <div class="head"><h1 class="mono" title=${run.run_id}>${short(run.run_id)}</h1><${State} of=${state} /><span class="quiet">${lasted(took)}</span>
       ${!isOver && html`<span class="acts">${state === "paused"
@@ -38,44 +41,51 @@ function Shown({ run, story, changed, may, me, live, again, view, setView, isDet
         <${Sure} word="Cancel run" sentence="It ends now. What was said is kept." does=${order("cancel")} may=${may("run")} needs="run" /></span>`}</div>
     <p class="facts"><span>team <a href=${`/agents/${team}`}>${plain(run.service)}</a></span>
       <span>began <b>${story.began ? clock(story.began) : "-"}</b></span><span>turns <b>${story.turns.filter((one) => one.kind === "said").length}</b></span>
-      <span>tokens <b>${number(run.tokens)}</b></span>${run.usd > 0 && html`<span>cost <b>$${run.usd.toFixed(4)}</b></span>`}</p>
+      <span>tokens <b>${number(tokens)}</b></span>${run.usd > 0 && html`<span>cost <b>$${run.usd.toFixed(4)}</b></span>`}</p>
     ${run.error && html`<p class="problem"><${Icon} name="failed" /><span>${plain(run.error)}</span></p>`}
-    <${Timeline} story=${story} changed=${changed} now=${now} isOver=${isOver} />
+    <${Timeline} story=${story} changed=${changed} now=${now} hues=${hues} />
     <div class="columns"><div><div class="tabs" role="tablist">${["conversation", "json"].map((one) => html`<button key=${one} role="tab"
         aria-selected=${view === one} onClick=${() => setView(one)}>${one === "json" ? "JSON" : "Conversation"}</button>`)}
         <label class="side"><input type="checkbox" checked=${isDetailed} onChange=${() => setDetailed(!isDetailed)} /> tools and notes</label></div>
       ${view === "json" ? html`<${Json} value=${{ run, turns: story.turns, end: story.end }} />`
-        : html`<${Conversation} story=${story} run=${run} may=${may} me=${me} again=${again} isDetailed=${isDetailed} />`}</div>
-    <aside>${!isOver && html`<${Why} run=${run} story=${story} state=${state} live=${live} />`}<${Used} story=${story} run=${run} changed=${changed} /></aside></div>`;
+        : html`<${Conversation} story=${story} hues=${hues} run=${run} may=${may} me=${me} again=${again} isDetailed=${isDetailed} />`}</div>
+    <aside>${!isOver && html`<${Why} run=${run} story=${story} state=${state} live=${live} />`}<${Used} story=${story} hues=${hues} run=${run} tokens=${tokens} changed=${changed} /></aside></div>`;
 }
 
 // What was said
 
 const HUES = 5;
-const hue = (name) => [...name].reduce((sum, one) => (sum * 31 + one.charCodeAt(0)) % 997, 7) % HUES;
 
-function Conversation({ story, run, may, me, again, isDetailed }) {
+// A colour for each who speaks, in the order in which they do; the person who gave the task has none.
+function huesOf(story) {
+  const task = story.turns.find((one) => one.isTask);
+  const names = [...story.turns.map((one) => one.source), ...story.drafts.keys(), ...story.usage.keys()];
+  return new Map([...new Set(names)].filter((one) => one !== task?.source).map((one, at) => [one, `hue${at % HUES}`]));
+}
+
+function Conversation({ story, hues, run, may, me, again, isDetailed }) {
   const [most, setMost] = useState(NEWEST);
   const open = new Map(run.questions.map((one) => [one.id, one]));
   const turns = story.turns.slice(-most);
   // What is asked now stands under what the one who asks has written.
   const isOpen = (one) => one.kind === "question" && open.has(one.id) && story.questions.get(one.id).status === "open";
   const asks = new Set(turns.filter(isOpen).map((one) => one.source));
-  const shown = (one) => html`<${Turn} key=${one.number} of=${one} story=${story} open=${open} may=${may} me=${me} again=${again} isDetailed=${isDetailed} />`;
+  const shown = (one) => html`<${Turn} key=${one.number} of=${one} story=${story} hues=${hues} open=${open} may=${may} me=${me} again=${again} isDetailed=${isDetailed} />`;
   return html`<div class="talk">${story.turns.length > most && html`<p><button onClick=${() => setMost(most + NEWEST)}>Earlier turns</button></p>`}
     ${turns.filter((one) => !isOpen(one)).map(shown)}
-    ${[...story.drafts].map(([source, one]) => html`<article key=${`draft ${source}`} class="turn draft"><${Face} name=${source} />
+    ${[...story.drafts].map(([source, one]) => html`<article key=${`draft ${source}`} class="turn draft"><${Face} name=${source} hues=${hues} />
       <div><header><b>${plain(source)}</b> <span class="quiet">${asks.has(source) ? "asks" : "writes"}</span></header>
       ${one.calls.map((call, at) => html`<${Call} key=${at} of=${call} isAsked=${asks.has(source)} />`)}<p class="text">${plain(one.text)}${!asks.has(source) && html`<i class="caret"></i>`}</p></div></article>`)}
     ${turns.filter(isOpen).map(shown)}
     ${story.end && html`<p class=${`end ${story.end.state}`}><${State} of=${story.end.state} /> ${plain(story.end.text)}</p>`}</div>`;
 }
 
-function Face({ name }) {
-  return html`<span class=${`face hue${hue(name)}`} aria-hidden="true">${plain(name.slice(0, 2))}</span>`;
+function Face({ name, hues }) {
+  const letters = hues.has(name) ? name.slice(0, 2) : name.slice(0, 1);
+  return html`<span class=${`face ${hues.get(name) ?? "person"}`} aria-hidden="true">${plain(letters.charAt(0).toUpperCase() + letters.slice(1))}</span>`;
 }
 
-function Turn({ of, story, open, may, me, again, isDetailed }) {
+function Turn({ of, story, hues, open, may, me, again, isDetailed }) {
   if (of.kind === "handoff") return html`<p class="aside"><${Icon} name="queued" /> ${plain(of.source)} hands over to <b>${plain(of.text)}</b></p>`;
   if (of.kind === "note") return isDetailed && html`<p class="aside">${plain(of.text)}</p>`;
   if (of.kind === "void") {
@@ -88,7 +98,7 @@ function Turn({ of, story, open, may, me, again, isDetailed }) {
     const said = asked.status === "answered" ? html`${asked.by ? plain(asked.by) : "somebody"} answered <b>${answer(asked.value)}</b>` : asked.status === "open" ? "not open any more" : asked.status;
     return html`<p class="aside person"><${Icon} name="person" /> ${plain(of.text)} ${said}</p>`;
   }
-  return html`<article class="turn"><${Face} name=${of.source} /><div>
+  return html`<article class="turn"><${Face} name=${of.source} hues=${hues} /><div>
     <header><b>${plain(of.source)}</b> ${of.isTask && html`<span class="quiet">the task</span>`}
       <span class="side">${of.took ? `${lasted(of.took)} · ` : ""}${clock(of.at)}</span></header>
     ${isDetailed && of.calls.map((call, at) => html`<${Call} key=${at} of=${call} />`)}
@@ -111,41 +121,8 @@ function Text({ of }) {
 function Call({ of, isAsked = false }) {
   const shown = of.arguments.length > 160 ? `${of.arguments.slice(0, 160)}...` : of.arguments;
   return html`<details class=${`call ${of.isError ? "failed" : ""}`}><summary><${Icon} name="tool" /><code>${plain(of.name)}(${plain(shown)})</code>
-    <span class="side">${of.result !== null ? lasted(of.took) : isAsked ? html`<${State} of="input_required" />` : "runs"}</span></summary>
+    <span class="side">${of.result !== null ? (of.took ? lasted(of.took) : "") : isAsked ? html`<${State} of="input_required" />` : "runs"}</span></summary>
     ${of.arguments.length > 160 && html`<${Json} value=${of.arguments} />`}${of.result !== null && html`<${Json} value=${of.result} folded=${true} />`}</details>`;
-}
-
-// When who worked
-
-const LANE = 20; // px
-
-function Timeline({ story, changed, now, isOver }) {
-  const { lanes, parts, waited, whole } = useMemo(() => timeline(story, isOver ? null : now), [changed, isOver, Math.floor(now / 2000)]);
-  if (lanes.length === 0) return null;
-  return html`<${Card} title="Timeline" side=${waited > 0 ? `${lasted(whole)}, of which ${lasted(waited)} waiting for a person` : lasted(whole)}>
-    <div class="timeline"><div class="lanes">${lanes.map((one) => html`<span key=${one}>${plain(one)}</span>`)}</div>
-      <svg viewBox=${`0 0 1000 ${lanes.length * LANE}`} preserveAspectRatio="none" height=${lanes.length * LANE} role="img" aria-label="When who worked">
-      ${parts.map((one, at) => html`<rect key=${at} class=${`span ${one.kind} hue${hue(lanes[one.lane])}`} x=${one.x} y=${one.lane * LANE + 4}
-        width=${one.width} height=${LANE - 8} rx="2"><title>${one.title}</title></rect>`)}</svg></div><//>`;
-}
-
-function timeline(story, now) {
-  const time = (at) => new Date(at).getTime();
-  const spans = story.spans.map((one) => ({ ...one, from: time(one.from), to: time(one.to) }));
-  if (now !== null) {
-    for (const [source, at] of story.begun) spans.push({ source, from: time(at), to: now, kind: "turn" });
-    for (const one of story.questions.values()) if (one.status === "open") spans.push({ source: one.source, from: time(one.at), to: now, kind: "person" });
-  }
-  if (spans.length === 0) return { lanes: [], parts: [], waited: 0, whole: 0 };
-  const [from, to] = [time(story.began), Math.max(...spans.map((one) => one.to))];
-  const scale = 1000 / Math.max(1, to - from);
-  const lanes = [...new Set(spans.map((one) => one.source))].slice(0, 12);
-  const parts = spans.filter((one) => lanes.includes(one.source)).map((one) => ({
-    lane: lanes.indexOf(one.source), kind: one.kind, x: (one.from - from) * scale, width: Math.max(3, (one.to - one.from) * scale),
-    title: `${plain(one.source)}: ${{ person: "a person was asked", void: "void" }[one.kind] ?? "worked"}, ${lasted(one.to - one.from)}`,
-  }));
-  const waited = spans.filter((one) => one.kind === "person").reduce((sum, one) => sum + one.to - one.from, 0);
-  return { lanes, parts, waited, whole: to - from };
 }
 
 // Beside it
@@ -165,14 +142,14 @@ function Why({ run, story, state, live }) {
   else if (paused.length === 0) lines.push(["ok", "nothing of it is paused"]);
   const waiting = types.reduce((sum, one) => sum + (one.waiting ?? 0), 0);
   lines.push([waiting ? "queued" : "ok", waiting ? `${number(waiting)} messages wait for its team, of all runs` : "no message waits for its team"]);
-  return html`<${Card} title="Why it waits"><ul class="why">${lines.map(([shape, text], at) => html`<li key=${at}><${Icon} name=${shape} className=${shape} /><p>${text}</p></li>`)}</ul><//>`;
+  return html`<${Card} title="Why it waits" className="whys"><ul class="why">${lines.map(([shape, text], at) => html`<li key=${at}><${Icon} name=${shape} className=${shape} /><p>${text}</p></li>`)}</ul><//>`;
 }
 
-function Used({ story, run, changed }) {
+function Used({ story, hues, run, tokens, changed }) {
   const rows = useMemo(() => [...story.usage], [changed]);
   const all = rows.reduce((sum, [, one]) => sum + one.read + one.wrote, 0);
-  return html`<${Card} title="Used" side=${run.usd > 0 ? `$${run.usd.toFixed(4)}` : `${number(run.tokens)} tokens`}>
+  return html`<${Card} title="Used" side=${run.usd > 0 ? `$${run.usd.toFixed(4)}` : `${number(tokens)} tokens`}>
     ${rows.length === 0 ? html`<p class="empty">No model was asked yet.</p>` : html`<table><thead><tr><th>Agent</th><th class="n">Requests</th><th class="n">Read</th><th class="n">Wrote</th></tr></thead>
-      <tbody>${rows.map(([source, one]) => html`<tr key=${source}><td>${plain(source)}<span class="bar"><i class=${`hue${hue(source)}`} style=${{ width: `${all ? (100 * (one.read + one.wrote)) / all : 0}%` }}></i></span></td>
+      <tbody>${rows.map(([source, one]) => html`<tr key=${source}><td>${plain(source)}<span class="bar"><i class=${hues.get(source) ?? ""} style=${{ width: `${all ? (100 * (one.read + one.wrote)) / all : 0}%` }}></i></span></td>
         <td class="n">${one.requests}</td><td class="n">${number(one.read)}</td><td class="n">${number(one.wrote)}</td></tr>`)}</tbody></table>`}<//>`;
 }

@@ -39,13 +39,13 @@ export function Runs({ query, live }) {
 
 export function RunRows({ runs, isShort = false }) {
   if (runs.length === 0) return html`<${Empty} command='callboard ask APP TEAM "..."'>No such runs. This begins one:<//>`;
-  return html`<table><thead><tr><th>Run</th><th>State</th>${!isShort && html`<th>Task</th>`}
-    <th class="n">Took</th><th class="n">Began</th></tr></thead>
+  return html`<table><thead><tr><th>Run</th><th>State</th>${!isShort && html`<th class="spare">Task</th>`}
+    <th class="n">Took</th><th class="n spare">Began</th></tr></thead>
     <tbody>${runs.map((one) => html`<tr key=${one.stream}>
       <td>${one.id ? html`<a class="mono" href=${`/runs/${one.id}`} title=${one.run_id}>${short(one.run_id)}</a>` : html`<span class="mono">${short(one.run_id)}</span>`}
         <span class="under">${plain(one.team)}${one.conversation !== one.run_id && html` / ${short(one.conversation)}`}</span></td>
       <td><${State} of=${one.state} /></td>
-      ${!isShort && html`<td class="cut">${plain(one.task)}${one.problem && html`<span class="under wrong">${plain(one.problem)}</span>`}</td>`}
+      ${!isShort && html`<td class="cut spare">${plain(one.task)}${one.problem && html`<span class="under wrong">${plain(one.problem)}</span>`}</td>`}
       <td class="n">${one.ended ? lasted(new Date(one.ended) - new Date(one.began)) : lasted(Date.now() - new Date(one.began))}</td>
-      <td class="n quiet">${clock(one.began)}</td></tr>`)}</tbody></table>`;
+      <td class="n quiet spare">${clock(one.began)}</td></tr>`)}</tbody></table>`;
 }
