@@ -25,6 +25,7 @@ from .event_stream import EventStream, Portions, Streams
 from .problems import SAFE, Problem
 from .requests import body_of, number_of, read_as
 from .served_runs import ServedRun, ServedRuns, new_run
+from .shared_readings import ShownEvent
 
 LONGEST_WAIT: Final = 60  # seconds
 MOST_LISTED: Final = 100
@@ -275,14 +276,14 @@ async def events(call: Call) -> Response:
     given = call.request.headers.get("last-event-id") or call.query("after")
     after = number_of(given, "the number of an event", most=LAST_NUMBER, default=0)
     drafts = call.query("drafts") in ("1", "true")
-    portions = call.runs.source(run).read(after, drafts)
+    portions = call.runs.read(run, after, drafts)
     if after and await stored_state(call.runs.runtime, run.address, run.run_id) == "idle":
         async with aclosing(portions):
             left = [event async for portion in portions for event in portion]
         if not left:
             return Response(status_code=204, headers=dict(SAFE))  # so that a browser does not come again
         portions = _all_of(left)
-    return EventStream(portions, call.streams)
+    return EventStream(portions, call.streams, ShownEvent.data, beats=True)
 
 
 async def _all_of(left: list[Any]) -> Portions:

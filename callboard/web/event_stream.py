@@ -72,6 +72,7 @@ class EventStream(Response):
         streams: Those of this process.
         write: How one is sent.
         headers: More of the answer.
+        beats: Whether there are empty portions where nothing came for a while; else they are made here.
     """
 
     media_type = "text/event-stream"
@@ -82,12 +83,15 @@ class EventStream(Response):
         streams: Streams,
         write: Callable[[Any], bytes] = written,
         headers: Mapping[str, str] | None = None,
+        *,
+        beats: bool = False,
     ) -> None:
         super().__init__(headers={**SAFE, "x-accel-buffering": "no", **(headers or {})})
         del self.headers["content-length"]
         self._portions = portions
         self._streams = streams
         self._write = write
+        self._beats = beats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them, until the run or the client has ended."""
@@ -102,7 +106,7 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _sent(send, ALIVE)
         async with contextlib.aclosing(self._portions) as portions:
-            async for portion in _with_heartbeats(portions):
+            async for portion in portions if self._beats else _with_heartbeats(portions):
                 await _sent(send, b"".join(map(self._write, portion)) if portion else ALIVE)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

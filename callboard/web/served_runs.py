@@ -28,6 +28,7 @@ from callboard.teams.protocol import IfBusy, conversation_of, stream_of
 
 from .access import Identity
 from .problems import RETRY, Problem, not_found
+from .shared_readings import Portions, SharedReadings
 
 KEPT: Final = 86_400.0  # seconds for which an idempotency key is known
 PAGE: Final = 100  # runs that are looked at together
@@ -82,6 +83,7 @@ class ServedRuns:
         self.runtime = runtime
         self._served = served
         self._is_whole = is_whole
+        self._readings = SharedReadings()
 
     @classmethod
     def of_app(cls, app: App, runtime: RedisAgentRuntime, serve_all: bool) -> Self:
@@ -112,6 +114,17 @@ class ServedRuns:
     def source(self, run: ServedRun) -> BusRun:
         """The run, to be read and ordered."""
         return BusRun(TeamClient(self.runtime, run.service, run.address.key), run.run_id)
+
+    def read(self, run: ServedRun, after: int, drafts: bool) -> Portions:
+        """Its events behind a number, as `BusRun.read` gives them; however many read it here, the server is read once.
+
+        Args:
+            run: The run.
+            after: Number of the last event that is known; 0: none.
+            drafts: Whether those that do not count yet are wanted, too.
+        """
+        source = self.source(run)
+        return self._readings.read(run.stream, drafts, after, lambda place: source.read(place, drafts))
 
     async def begin(
         self, asked: ServedRun, task: Any, if_busy: IfBusy, key: str | None, print_of: bytes
