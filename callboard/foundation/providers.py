@@ -62,6 +62,7 @@ PROVIDERS: Final[Mapping[str, tuple[str, ...]]] = {
         "AzureOpenAIChatCompletionClient",
         "OpenAIChatCompletionClient",
     ),
+    "callboard.models.openai_responses": ("OpenAIResponsesChatCompletionClient",),
     "callboard.teams": (
         "ConcurrentGroupChat",
         "GraphFlow",

@@ -31,6 +31,7 @@ MODULES: Final = (
     "callboard.models.ollama",
     "callboard.models.anthropic",
     "callboard.models.gemini",
+    "callboard.models.openai_responses",
     "callboard.tools",
     "callboard.code",
     "callboard.memory",
@@ -218,6 +219,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.models.ollama": ("OllamaChatCompletionClient",),
     "callboard.models.anthropic": ("AnthropicChatCompletionClient",),
     "callboard.models.gemini": ("GeminiChatCompletionClient",),
+    "callboard.models.openai_responses": ("OpenAIResponsesChatCompletionClient",),
     "callboard.tools": (
         "tool",
         "FunctionTool",

@@ -47,8 +47,15 @@ from tests.helpers.dialects import ANYWHERE, REQUEST_ID, Call, Dialect, Failure,
 from tests.helpers.gemini_dialect import GeminiDialect
 from tests.helpers.openai_dialects import OllamaDialect, OpenAIDialect
 from tests.helpers.openai_server import Behaviour, OpenAIServer, Raw, Slow
+from tests.helpers.responses_dialect import ResponsesDialect
 
-DIALECTS: Final[list[Dialect]] = [OpenAIDialect(), OllamaDialect(), AnthropicDialect(), GeminiDialect()]
+DIALECTS: Final[list[Dialect]] = [
+    OpenAIDialect(),
+    OllamaDialect(),
+    AnthropicDialect(),
+    GeminiDialect(),
+    ResponsesDialect(),
+]
 VARIABLES: Final = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",

@@ -40,6 +40,8 @@ NOT_KEPT: Final = frozenset(
 )
 PLAIN: Final = frozenset({"part_kind", "content", "tool_name", "args", "tool_call_id", "timestamp"})
 """Fields of a part that the messages of agents have as well."""
+OF_TEXT: Final = PLAIN | {"id", "provider_name"}
+"""The same of a text: no maker wants its number back."""
 
 
 def answer_of(response: ModelResponse) -> ServerAnswer:
@@ -81,7 +83,10 @@ def beside(response: ModelResponse) -> dict[str, Any]:
     kept["parts"] = [
         {name: value for name, value in part.items() if value is not None} for part in kept["parts"]
     ]
-    return {RESPONSE: kept} if any(part.keys() - PLAIN for part in kept["parts"]) else {}
+    has_more = any(
+        part.keys() - (OF_TEXT if part["part_kind"] == "text" else PLAIN) for part in kept["parts"]
+    )
+    return {RESPONSE: kept} if has_more else {}
 
 
 def _refusal(response: ModelResponse) -> str:
