@@ -38,11 +38,11 @@ def dashboard(
     url: Url = None,
     namespace: Namespace = None,
 ) -> int:
-    """Show a namespace in the browser: what waits and why, what was said, who is asked.
+    """Show a namespace in the browser, live.
 
-    It prints a link with a token, which is good as long as the command runs. Any number may look; the server is looked at
-    once a second for all of them, and not at all while nobody does. With an app its own message classes are known;
-    without one they are shown as JSON.
+    What waits and why, what was said, who is asked, what failed. It prints a link with a token, which is good as long as
+    the command runs. Any number may look; the server is looked at once a second for all of them, and not at all while
+    nobody does. With an app its own message classes are known; without one they are shown as JSON.
 
       callboard dashboard shop:app
       callboard dashboard --namespace shop --read-only

@@ -24,6 +24,11 @@ from callboard.tools.errors import CallRefusedError, ToolConnectionError
 
 OPENAI = {"provider": "callboard.models.openai.OpenAIChatCompletionClient"}
 SCHEMA = {"type": "object", "properties": {}}
+MAKERS = {
+    "anthropic": "AnthropicChatCompletionClient",
+    "gemini": "GeminiChatCompletionClient",
+    "openai_responses": "OpenAIResponsesChatCompletionClient",
+}
 
 
 def config_of(name: str, host: str, port: int) -> dict[str, Any]:
@@ -52,6 +57,13 @@ def config_of(name: str, host: str, port: int) -> dict[str, Any]:
             "provider": "callboard.models.ollama.OllamaChatCompletionClient",
             "config": {"model": "gpt-4o", "host": f"http://{host}:{port}"},
         },
+        **{
+            f"{name}.base_url": {
+                "provider": f"callboard.models.{module}.{name}",
+                "config": {"model": "a-model", "base_url": f"http://{host}:{port}", "api_key": "k"},
+            }
+            for module, name in MAKERS.items()
+        },
         "ChromaDBVectorMemory.host": {
             "provider": "callboard.memory.ChromaDBVectorMemory",
             "config": {"client_type": "http", "host": host, "port": port},
@@ -69,6 +81,7 @@ FIELDS = (
     "OpenAIChatCompletionClient.base_url",
     "OpenAIChatCompletionClient.azure_endpoint",
     "OllamaChatCompletionClient.host",
+    *(f"{name}.base_url" for name in MAKERS.values()),
     "ChromaDBVectorMemory.host",
     "HttpTool.host",
 )
