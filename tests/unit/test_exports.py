@@ -70,6 +70,19 @@ def test_importing_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_making_clients_of_makers_loads_no_package_of_theirs() -> None:
+    code = (
+        "import sys; from callboard.models.anthropic import AnthropicChatCompletionClient as Claude;"
+        "from callboard.models.gemini import GeminiChatCompletionClient as Gemini;"
+        "from callboard.models.openai_responses import OpenAIResponsesChatCompletionClient as Responses;"
+        "Claude('claude-sonnet-4-6', api_key='k'); Gemini('gemini-3-flash', api_key='k'); Responses('gpt-5.4', api_key='k');"
+        "names = ('anthropic', 'google.genai', 'httpx2', 'openai', 'pydantic_ai');"
+        "print([m for m in names if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_declaring_an_app_loads_neither_redis_nor_asyncio() -> None:
     code = (
         "import sys; from callboard import App, MessageContext, RoutedAgent, event, rpc; App('a');"
