@@ -313,12 +313,15 @@ async def names_in(transport: RedisTransport, suffix: str) -> list[str]:
     return sorted(name.decode(errors="replace") for name in flat[::2])
 
 
-async def overview_of(target: str | None, url: str | None, namespace: str | None) -> Overview:
-    """The state of a namespace at this moment; arguments as for `seen`."""
+async def overview_of(
+    target: str | None, url: str | None, namespace: str | None, *, everything: bool
+) -> Overview:
+    """The state of a namespace at this moment, or what a glance sees of it; arguments as for `seen`."""
+    from callboard.broker.redis.operations.glance import glance
     from callboard.broker.redis.operations.inspect import overview
 
     async with seen(target, url, namespace) as transport:
-        return await overview(transport)
+        return await (overview if everything else glance)(transport)
 
 
 def control_of(transport: RedisTransport) -> Control:

@@ -83,10 +83,11 @@ class Control:
 
     async def paused(self) -> list[Pause]:
         """The agent types, agents and topics that are paused, the longest-paused first."""
+        from callboard.broker.redis.operations.entries import fields_of
         from callboard.broker.redis.operations.inspect import paused
 
         transport = await self._connect()
-        return list(paused(await transport.admin.command("HGETALL", transport.keys.of("paused"))))
+        return list(paused(fields_of(await transport.admin.command("HGETALL", transport.keys.of("paused")))))
 
     async def reset(self, agent_id: AgentId, *, by: str = "") -> bool:
         """Lets an agent begin anew: its state is the default again, before any queued message is handled.

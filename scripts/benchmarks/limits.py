@@ -21,6 +21,7 @@ from callboard.broker.redis.client.transport import Declared
 from callboard.broker.redis.library import Mark
 from callboard.broker.redis.operations import agents, deadletters, inspect
 from callboard.broker.redis.operations.agents import hottest
+from callboard.broker.redis.operations.glance import glance
 from callboard.broker.redis.operations.repair import find
 from callboard.cli.sessions import run
 from tests.helpers.commits import Done
@@ -220,7 +221,9 @@ class Place:
             letters = await deadletters.list_letters(transport, "counter", 500)
             await deadletters.replay(transport, "counter", [letter.id for letter in letters[:250]])
             await deadletters.discard(transport, "counter", [letter.id for letter in letters[250:]])
-        with during("callboard doctor, status and stop_when_idle"):
+        with during("callboard status"):
+            await glance(transport, ages=True)
+        with during("callboard doctor, status --all and stop_when_idle"):
             await inspect.overview(transport, ages=True)
             await transport.idle()
         with during("callboard status --keys"):

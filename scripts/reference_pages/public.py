@@ -66,6 +66,7 @@ SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
     "callboard.broker.redis.operations.agents": ("agent", "hottest"),
     "callboard.broker.redis.operations.deadletters": ("discard", "list_letters", "replay", "show"),
     "callboard.broker.redis.operations.doctor": ("examine",),
+    "callboard.broker.redis.operations.glance": ("glance",),
     "callboard.broker.redis.operations.inspect": ("held_by", "overview"),
     "callboard.broker.telemetry": (
         "attach",

@@ -14,13 +14,15 @@ from callboard.broker.redis.operations.pulse import Pulse
 from callboard.broker.redis.operations.views import PulseView
 from tests.helpers.asking import AskingFixture
 from tests.helpers.eventually import eventually
+from tests.helpers.glances import overview_and_glance
 from tests.helpers.runtimes import Answer, Ask, Note, Runtimes
 from tests.helpers.server_driver import ServerDriver, posting, topic
 
 
-async def _same(driver: ServerDriver, pulse: Pulse, name: str) -> int | None:
-    """What waits by the pulse, which is what the overview says."""
-    full = next(one for one in (await overview(driver.transport)).types if one.type == name)
+async def _same(driver: ServerDriver, pulse: Pulse, name: str, *, is_large: bool = False) -> int | None:
+    """What waits by the pulse, which is what the overview says, and a glance where there is no more than it reaches."""
+    view = await (overview if is_large else overview_and_glance)(driver.transport)
+    full = next(one for one in view.types if one.type == name)
     short = _of(await pulse.look(), name)
     assert short == (full.waiting, full.running, full.done, full.dead, full.died)
     return short[0]
@@ -79,7 +81,7 @@ async def test_what_was_read_meanwhile_leaves_with_the_next_round(driver: Server
         await worker.finish(*got)
     for _ in range(4):
         await pulse.look()
-    assert await _same(driver, pulse, "wide") == 0
+    assert await _same(driver, pulse, "wide", is_large=True) == 0
 
 
 @pytest.mark.real_server("it takes long where so much is parked")
@@ -98,9 +100,9 @@ async def test_more_agents_with_something_parked_than_a_look_reaches_are_counted
         await second.take(200)
     assert await driver.command("HLEN", "parked:wide") > 1000, "otherwise there is nothing to see here"
     pulse = Pulse(driver.transport, ["wide"])
-    for _ in range(12):
+    for _ in range(30):
         await pulse.look()
-    assert await _same(driver, pulse, "wide") == 3400
+    assert await _same(driver, pulse, "wide", is_large=True) == 3400
 
 
 async def test_what_waits_for_an_answer_is_counted_as_the_overview_counts_it(driver: ServerDriver) -> None:

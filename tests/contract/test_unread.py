@@ -29,7 +29,7 @@ async def _group(driver: ServerDriver) -> dict[str, Any]:
 
 async def _unread(driver: ServerDriver) -> tuple[int, bool]:
     """How many are unread, and whether the first of them is known."""
-    ((_, _, _, groups),) = await driver.run("measure", STREAM)
+    ((_, _, _, groups),) = await driver.run("measure", "", STREAM)
     return groups[3], groups[4] != b""
 
 

@@ -17,6 +17,7 @@ from callboard.broker.redis.operations.pulse import Pulse
 from callboard.broker.redis.operations.views import AgentTypeView
 from tests.helpers.commits import Done
 from tests.helpers.eventually import eventually
+from tests.helpers.glances import overview_and_glance
 from tests.helpers.runtimes import Note, Runtimes
 from tests.helpers.server_driver import LEASE, DrivenWorker, ServerDriver, posting, topic
 
@@ -24,8 +25,8 @@ STREAMS = ("topic:visits", "topic:orders", "inbox:counter")
 
 
 async def counter_of(driver: ServerDriver) -> AgentTypeView:
-    """What the overview says of the type; the pulse says the same."""
-    view = await overview(driver.transport, ages=True)
+    """What the overview says of the type; the pulse and a glance say the same."""
+    view = await overview_and_glance(driver.transport)
     full = next(one for one in view.types if one.type == "counter")
     (short,) = (await Pulse(driver.transport, ["counter"]).look()).types
     assert (short.waiting, short.running, short.asking, short.done, short.dead, short.died) == (
@@ -150,7 +151,7 @@ async def test_what_is_delayed_does_not_wait_and_a_reset_does(driver: ServerDriv
     await driver.declare(topic("counter", "visits"))
     await driver.publish(posting("topic:visits", "a", due=60_000))
     assert await driver.run("control", "reset", "counter", "a", "r1", "") == 1
-    view = await overview(driver.transport)
+    view = await overview_and_glance(driver.transport)
     assert (view.totals.waiting, view.delayed, view.timers) == (1, 1, 1)
     assert (await counter_of(driver)).waiting == 1
     worker = await driver.worker("counter")
@@ -166,7 +167,7 @@ async def test_what_backs_off_waits_and_is_not_delayed(driver: ServerDriver) -> 
     worker = await driver.worker("counter")
     (taken,) = await worker.take()
     await worker.turn(Done(taken, Mark.RETRY, (60_000, 1, "", "no")))
-    view = await overview(driver.transport)
+    view = await overview_and_glance(driver.transport)
     assert (view.totals.waiting, view.totals.backing_off, view.delayed, view.timers) == (1, 1, 0, 1)
 
 
@@ -239,7 +240,7 @@ async def test_a_handler_that_asked_is_no_backlog(runtimes: Runtimes) -> None:
         return (totals.suspended, totals.running) == (2, 0)
 
     await eventually(both_ask)
-    view = (await overview(transport, ages=True)).types[0]
+    view = (await overview_and_glance(transport)).types[0]
     (short,) = (await pulse.look()).types
     assert (view.waiting, view.running, view.suspended) == (1, 0, 2)
     assert (short.waiting, short.running, short.asking) == (1, 0, 2)

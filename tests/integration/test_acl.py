@@ -626,7 +626,7 @@ async def test_a_publisher_gets_nothing_done_by_any_other_function(
 ATTACKS: dict[str, tuple[str | int, ...]] = {
     "unsubscribe": ("counter", "topic", "notes"),
     "leave": ("1", "", ""),
-    "measure": ("topic:notes", "inbox:counter"),
+    "measure": ("", "topic:notes", "inbox:counter"),
     "replay": ("counter", "discard", "0-1", ""),
     "record": ("counter", "m", "n", "forged", 1000),
     "join": ("evil:1", 60_000, "counter", "evil", 1, ""),

@@ -43,7 +43,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "answer": ("worker holds type message entry ending window process id kind from head body blob bytes",),
     "idle": ("place",),
     "tally": ("what stream from", "what type place"),
-    "pulse": ("what type rank streams cursor", "what type agents", "what first"),
+    "pulse": ("what type rank streams cursor", "what type agents", "what type suffixes", "what first"),
     "schedule": ("action app declared", "action name due instead", "action name paused"),
     "repair": ("mode suspicions",),
     "retype": ("action type new how names",),

@@ -39,6 +39,11 @@ HEADER = (
 )
 OPTIONAL = ("DEAD EVER", "RETRIED", "BACKOFF")  # what a terminal of 60 or 80 columns goes without
 
+All = Annotated[
+    bool,
+    typer.Option("--all", help="Show and count everything, which costs the server more with more of it."),
+]
+
 
 def status(
     target: OptionalTarget = None,
@@ -46,6 +51,7 @@ def status(
         bool, typer.Option("--keys", help="Show the agents for whom most messages wait instead.")
     ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="With --keys: agents of each type.")] = 10,
+    everything: All = False,
     url: Url = None,
     namespace: Namespace = None,
     as_json: AsJson = False,
@@ -54,16 +60,18 @@ def status(
 
     WAITING: due, and not started. RUNNING: in a handler, as of the workers' last heartbeats. OLDEST: how long the oldest
     that waits has waited. BACKOFF: agents that wait for their next attempt. DEAD NOW: dead letters that are there; DEAD
-    EVER: those that were ever written. WAITING is `-` where the server does not know it. A narrow terminal goes without
-    some columns. docs/monitoring.md shows the same with redis-cli.
+    EVER: those that were ever written. WAITING is `-` where the server does not know it, and `120+` where so much was
+    counted and there is more. A narrow terminal goes without some columns. docs/monitoring.md shows the same with
+    redis-cli.
 
       callboard status counting:app
+      callboard status counting:app --all
       callboard status counting:app --keys
       callboard status --url redis://10.0.0.5:6379 --namespace counting --json
 
     Exit codes: 0 shown, 2 wrong use or no such namespace, 3 no server.
     """
-    view, hot = run(_look_at_namespace(target, url, namespace, limit if keys else 0))
+    view, hot = run(_look_at_namespace(target, url, namespace, everything, limit if keys else 0))
     if as_json:
         print_json(hot if keys else view)
     elif keys:
@@ -73,13 +81,14 @@ def status(
 
 
 async def _look_at_namespace(
-    target: str | None, url: str | None, namespace: str | None, limit: int
+    target: str | None, url: str | None, namespace: str | None, everything: bool, limit: int
 ) -> tuple[Overview, Sequence[KeyView]]:
     from callboard.broker.redis.operations.agents import hottest
+    from callboard.broker.redis.operations.glance import glance
     from callboard.broker.redis.operations.inspect import overview
 
     async with seen(target, url, namespace) as transport:
-        view = await overview(transport, ages=True)
+        view = await (overview if everything else glance)(transport, ages=True)
         return view, await hottest(transport, n=limit) if limit else ()
 
 
@@ -124,6 +133,21 @@ def show_namespace(view: Overview) -> None:
     if view.timers:
         backing_off = view.totals.backing_off
         say_text(f"delayed messages: {view.delayed}; agents that back off: {backing_off}{_next_due(view)}")
+    _say_left_out(view)
+
+
+def _say_left_out(view: Overview) -> None:
+    """What there is besides, and how to see it. Streams and topics are not listed here anyway."""
+    for number, what in (
+        (view.left_out.types, "agent types"),
+        (view.left_out.workers, "workers"),
+        (view.left_out.pauses, "pauses"),
+    ):
+        if number:
+            say_text(f"and {number:,} more {what}: --all")
+    partly = [one.type for one in view.types if not one.counted]
+    if partly:
+        say_text(f"+: so much was counted, and there is more, of {_some(partly)}: --all counts everything")
 
 
 MOST_TYPES = 8  # of a worker that are named
@@ -156,8 +180,9 @@ def show_keys(view: Overview, keys: Sequence[KeyView]) -> None:
 
 
 def _row(one: AgentTypeView, now: int) -> tuple[object, ...]:
+    waiting = one.waiting if one.counted or one.waiting is None else f"{one.waiting}+"
     return (
-        *(one.type, one.workers, one.waiting, ago(one.oldest, now), one.running, one.backing_off),
+        *(one.type, one.workers, waiting, ago(one.oldest, now), one.running, one.backing_off),
         *(one.done, one.retried, one.dead, one.died),
     )
 
@@ -280,19 +305,26 @@ def _listed(names: list[str]) -> str:
 
 
 def topics(
-    target: OptionalTarget = None, url: Url = None, namespace: Namespace = None, as_json: AsJson = False
+    target: OptionalTarget = None,
+    everything: All = False,
+    url: Url = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show topics, their subscribers, and how far each has got.
 
     LENGTH includes handled messages that are kept. UNREAD and PENDING (given to a worker and not
-    finished) are those of the subscriber.
+    finished) are those of the subscriber. Of more than 50 topics 50 are shown, among them those with something unread.
 
       callboard topics counting:app
+      callboard topics counting:app --all
       callboard topics --namespace counting --json
     """
-    view = run(overview_of(target, url, namespace))
+    view = run(overview_of(target, url, namespace, everything=everything))
     if as_json:
         print_json(view.topics)
+        if view.left_out.topics:
+            hint(f"and {view.left_out.topics:,} more topics: --all")
         return
     if not view.topics:
         say(f"namespace {view.namespace} has no topics yet")
@@ -308,6 +340,8 @@ def topics(
                 (*first, name, group and group.unread, group and group.pending, topic.last_id or None)
             )
     say_table(("TOPIC", "LENGTH", "SUBSCRIBER", "UNREAD", "PENDING", "LAST"), rows)
+    if view.left_out.topics:
+        say_text(f"and {view.left_out.topics:,} more topics: --all")
 
 
 LONGEST = 400  # characters of a body in a line for people

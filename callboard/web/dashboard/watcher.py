@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from callboard.broker.errors import BrokerError
 from callboard.broker.redis.client.transport import RedisTransport
+from callboard.broker.redis.operations.entries import fields_of
 from callboard.broker.redis.operations.inspect import pages, paused, time_of
 from callboard.broker.redis.operations.pulse import Pulse
 from callboard.broker.redis.operations.views import Pause, PulseView
@@ -135,7 +136,7 @@ class Watcher:
             rates=self._rates(view),
             questions=questions,
             asked=asked,
-            paused=paused(await admin.command("HGETALL", keys.of("paused"))),
+            paused=paused(fields_of(await admin.command("HGETALL", keys.of("paused")))),
         )
 
     async def _questions(self, transport: RedisTransport) -> tuple[int, int | None]:

@@ -215,6 +215,23 @@ def test_status_and_topics(shop: ShopFolder, worker: Running) -> None:
     assert [line.split()[0] for line in topics.splitlines()] == ["TOPIC", "alarms", "jobs"]
 
 
+def test_of_many_topics_some_are_shown_and_it_is_said_how_many_more_there_are(shop: ShopFolder) -> None:
+    publish = [("publish", "shop:app", f"t{number}", "Job", "name=a") for number in range(53)]
+    looks = [("topics", "shop:app"), ("topics", "shop:app", "--all"), ("topics", "shop:app", "--json")]
+    *_, some, everything, data = shop.run_each(
+        *publish, *looks, ("publish", "shop:app", "jobs", "Job", "name=a")
+    )[:-1]
+    assert some.stdout.splitlines()[-1] == "and 5 more topics: --all"
+    assert len(some.stdout.splitlines()) == 52
+    assert len(everything.stdout.splitlines()) == 56
+    assert len(json.loads(data.stdout)) == 50
+    assert "and 5 more topics: --all" in data.stderr
+    assert "\njobs " in shop.out("topics", "shop:app")
+    left = json.loads(shop.out("status", "shop:app", "--json"))["left_out"]
+    assert left == {"types": 0, "workers": 0, "topics": 5, "streams": 0, "pauses": 0}
+    assert json.loads(shop.out("status", "shop:app", "--json", "--all"))["left_out"]["topics"] == 0
+
+
 def _clerk(shop: ShopFolder) -> dict[str, int]:
     types = json.loads(shop.out("status", "shop:app", "--json"))["types"]
     found: dict[str, int] = next(one for one in types if one["type"] == "clerk")

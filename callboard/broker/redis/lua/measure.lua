@@ -1,6 +1,6 @@
 -- How long streams are and how far each group is. Writes nothing.
 --
--- ARGV: stream suffixes
+-- ARGV: 'short' where it is to be a short call, see unread.lua, else ''; stream suffixes
 -- Returns for each {suffix, length, last id given or '', groups}, groups: agent type, pending, last id delivered, unread,
 --   id of the first unread or '', id of the first pending or '', ...
 --   unread is -1 where it is not known, see unread.lua
@@ -49,7 +49,8 @@ end
 
 local function measure_all()
   local result = {}
-  for i = 1, #ARGV do result[i] = measure(ARGV[i]) end
+  if ARGV[1] == 'short' then this.countable = SHORT end
+  for i = 2, #ARGV do result[i - 1] = measure(ARGV[i]) end
   return result
 end
 

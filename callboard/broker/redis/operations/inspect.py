@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from callboard.broker.errors import error_in
 from callboard.broker.redis.client.connection import scan
@@ -72,8 +72,14 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
     types = [await _counted(transport, facts) for facts in types]
     suffixes = {_text(suffix) for facts in types for suffix in facts[STREAMS]}
     suffixes.update(leaving, map(topic_suffix, subscribers))
-    streams = await _measure(transport, sorted(suffixes))
-    worker_views = sorted((_worker(facts, int(at)) for facts in workers), key=lambda view: view.name)
+    streams = await measured(transport, [sorted(suffixes)])
+    worker_views = sorted(
+        (
+            worker_view(name, lease_end, fields_of(flat), held, int(at))
+            for name, lease_end, flat, held in workers
+        ),
+        key=lambda view: view.name,
+    )
     running = await in_hand(transport, worker_views) if ages else []
     type_views: list[AgentTypeView] = []
     for facts in sorted(types, key=lambda facts: _text(facts[0])):
@@ -85,19 +91,19 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
             since = await oldest(transport, view.type, groups, begun)
             view = replace(view, oldest=since)
         type_views.append(view)
-    totals = _totals(type_views)
+    totals = totals_of(type_views)
     return Overview(
         namespace=transport.keys.namespace,
         at=int(at),
         types=tuple(type_views),
         workers=tuple(worker_views),
         topics=tuple(
-            _topic(name, subscribers[name], streams[topic_suffix(name)]) for name in sorted(subscribers)
+            topic_view(name, subscribers[name], streams[topic_suffix(name)]) for name in sorted(subscribers)
         ),
         timers=timer_count,
         next_due=time_of(due) if due else None,
         totals=totals,
-        paused=paused(pauses),
+        paused=paused(fields_of(pauses)),
         outages=await outages(transport, [view.type for view in type_views if view.retried]),
         # Of the timers, the others are those of agents that back off.
         delayed=max(0, timer_count - totals.backing_off),
@@ -105,7 +111,7 @@ async def overview(transport: RedisTransport, *, ages: bool = False) -> Overview
 
 
 def _groups_of(
-    facts: Sequence[Any], streams: Mapping[str, _Measured], leaving: Mapping[str, bytes]
+    facts: Sequence[Any], streams: Mapping[str, Measured], leaving: Mapping[str, bytes]
 ) -> dict[str, GroupView]:
     """The groups of a type by stream, also where it has ended its subscription and has still something in hand."""
     name = _text(facts[0])
@@ -146,17 +152,17 @@ async def types_with_worker(transport: RedisTransport) -> frozenset[str]:
     return frozenset(found)
 
 
-def paused(flat: Sequence[bytes]) -> tuple[Pause, ...]:
-    """Everything that is paused, the longest first, from the fields and values of the hash `paused`."""
+def paused(fields: Mapping[str, bytes]) -> tuple[Pause, ...]:
+    """Everything that is paused, the longest first, from the fields of the hash `paused`."""
     found = []
-    for target, line in fields_of(flat).items():
+    for target, line in fields.items():
         kind, _, name = target.partition(" ")
         since, _, by = _text(line).partition(" ")
         found.append(Pause(kind=kind, name=name, since=moment(since), by=by))
     return tuple(sorted(found, key=lambda pause: pause.since or 0))
 
 
-class _Measured:
+class Measured:
     """One stream: its length, its last id, and its groups by agent type."""
 
     def __init__(self, raw: Sequence[Any]) -> None:
@@ -178,12 +184,23 @@ def _group(raw: Sequence[Any]) -> GroupView:
     )
 
 
-async def _measure(transport: RedisTransport, suffixes: Sequence[str]) -> dict[str, _Measured]:
-    measured: dict[str, _Measured] = {}
-    for start in range(0, len(suffixes), AT_ONCE):
-        for raw in await transport.admin.run("measure", suffixes[start : start + AT_ONCE]):
-            measured[_text(raw[0])] = _Measured(raw)
-    return measured
+async def measured(
+    transport: RedisTransport, suffixes: Iterable[Sequence[str]], how: Literal["", "short"] = ""
+) -> dict[str, Measured]:
+    """Streams by their suffixes.
+
+    Args:
+        transport: where.
+        suffixes: those that one call may measure together, for each call.
+        how: "short": no call counts many entries, so that what the server says of a group counts where it was not asked
+            to begin with.
+    """
+    found: dict[str, Measured] = {}
+    for part in suffixes:
+        for start in range(0, len(part), AT_ONCE):
+            for raw in await transport.admin.run("measure", (how, *part[start : start + AT_ONCE])):
+                found[_text(raw[0])] = Measured(raw)
+    return found
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -230,10 +247,10 @@ def _agent_type(
     )
 
 
-def _worker(facts: Sequence[Any], now: int) -> WorkerView:
-    name, lease_end, flat, held = facts
-    fields = {field: _text(value) for field, value in fields_of(flat).items()}
-    worker: str = _text(name)
+def worker_view(name: bytes, lease_end: bytes, known: Mapping[str, bytes], held: int, now: int) -> WorkerView:
+    """A worker, by what it says of itself."""
+    fields = {field: _text(value) for field, value in known.items()}
+    worker = _text(name)
     host, pid, _ = f"{worker}::".split(":", 2)
     return WorkerView(
         name=worker,
@@ -260,14 +277,16 @@ def _runs(words: str) -> dict[str, int]:
     return {name: number(count) or 0 for name, count in zip(listed[::2], listed[1::2], strict=False)}
 
 
-def _topic(name: str, subscribers: tuple[str, ...], measured: _Measured) -> TopicView:
-    groups = tuple(measured.groups[group] for group in sorted(measured.groups))
+def topic_view(name: str, subscribers: tuple[str, ...], stream: Measured) -> TopicView:
+    """A topic, by its stream."""
+    groups = tuple(stream.groups[group] for group in sorted(stream.groups))
     return TopicView(
-        type=name, length=measured.length, last_id=measured.last_id, subscribers=subscribers, groups=groups
+        type=name, length=stream.length, last_id=stream.last_id, subscribers=subscribers, groups=groups
     )
 
 
-def _totals(types: Sequence[AgentTypeView]) -> Totals:
+def totals_of(types: Sequence[AgentTypeView]) -> Totals:
+    """The sums over agent types."""
     sums = {name: sum(getattr(view, name) for view in types) for name in SUMS}
     return Totals(waiting=_sum(view.waiting for view in types), **sums)
 
@@ -488,28 +507,36 @@ MOST_PAGES: Final = 5
 _TRIED_BYTES: Final = re.compile(rb"\d+ (\d+) \d+ (.*)", re.DOTALL)
 
 
-async def outages(transport: RedisTransport, types: Sequence[str]) -> tuple[Outage, ...]:
-    """The outages that messages of these agent types wait for, by type; a type that waits for none is left out."""
-    found = [await _outage(transport, agent_type) for agent_type in types]
+async def outages(
+    transport: RedisTransport, types: Sequence[str], pages: int = MOST_PAGES
+) -> tuple[Outage, ...]:
+    """The outages that messages of these agent types wait for, by type; a type that waits for none is left out.
+
+    Args:
+        transport: where.
+        types: their names.
+        pages: of tried entries that are looked at for each type.
+    """
+    found = [await _outage(transport, agent_type, pages) for agent_type in types]
     return tuple(one for one in found if one is not None)
 
 
-async def _outage(transport: RedisTransport, agent_type: str) -> Outage | None:
-    waiting = list(_waiting(await _tried(transport, agent_type)))
+async def _outage(transport: RedisTransport, agent_type: str, pages: int) -> Outage | None:
+    waiting = list(_waiting(await _tried(transport, agent_type, pages)))
     if not waiting:
         return None
     since, error = min(waiting)
     return Outage(type=agent_type, messages=len(waiting), since=since, error=error)
 
 
-async def _tried(transport: RedisTransport, agent_type: str) -> Iterable[bytes]:
+async def _tried(transport: RedisTransport, agent_type: str, pages: int) -> Iterable[bytes]:
     """Tried entries and what is known of them, each once."""
     found: dict[bytes, bytes] = {}
     looked_at = 0
     async for page in scan(transport.admin, "HSCAN", transport.keys.of(f"tries:{agent_type}")):
         found |= zip(page[::2], page[1::2], strict=True)
         looked_at += 1
-        if looked_at == MOST_PAGES:
+        if looked_at == pages:
             break
     return found.values()
 

@@ -28,7 +28,7 @@ SHARE: Final = 0.01  # of the server's time that looks may take
 class Pulse:
     """Looks at agent types and workers, again and again; each look goes on where the one before it ended.
 
-    What waits is exact while a type has no more than ten streams with something unread and no more than 500 agents behind
+    What waits is exact while a type has no more than ten streams with something unread and no more than 200 agents behind
     whom something is parked. Of more it is the sum of what the last looks found.
 
     Args:

@@ -121,7 +121,9 @@ async def repair(transport: RedisTransport) -> Repair:
 
 
 async def _round(transport: RedisTransport, mode: str) -> tuple[Fault, ...]:
-    await transport.admin.run("measure", ())  # writes nothing; fails where the books are kept in another way
+    await transport.admin.run(
+        "measure", ("",)
+    )  # writes nothing; fails where the books are kept in another way
     shot = await Photographer(transport).take()
     doubts = [*suspicions(shot), *[doubt async for doubt in _everlasting(transport, shot)]]
     faults = [fault async for fault in _checked(transport, mode, _parts(doubts, shot))]

@@ -29,7 +29,10 @@ class AgentTypeView:
         streams: suffixes of the streams it reads, such as `topic:visits`.
         oldest: when the message that waits longest was published, or was due, server ms; None: nothing waits, or it
             was not asked for.
-        groups: how far it is in each stream, also in those that it left and has something in hand of.
+        groups: how far it is in each stream, also in those that it left and has something in hand of. A glance has those
+            that may hold something unread.
+        counted: whether `waiting`, `parked`, `held`, `backing_off` and `oldest` are of all that there is; False: a glance
+            saw a part of it, so at least so much waits, and longer.
     """
 
     type: str
@@ -49,6 +52,7 @@ class AgentTypeView:
     streams: tuple[str, ...]
     oldest: int | None = None
     groups: Mapping[str, GroupView] = field(default_factory=dict)
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +237,17 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """How much a glance does not show of what there is."""
+
+    types: int = 0
+    workers: int = 0
+    topics: int = 0
+    streams: int = 0
+    pauses: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How a namespace stands.
 
@@ -248,6 +263,7 @@ class Overview:
         totals: sums over the types.
         paused: what is paused, the longest first.
         outages: agent types whose messages wait for an outage to end, by name.
+        left_out: what there is besides; of `overview` nothing.
     """
 
     namespace: str
@@ -261,6 +277,7 @@ class Overview:
     paused: tuple[Pause, ...] = ()
     outages: tuple[Outage, ...] = ()
     delayed: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

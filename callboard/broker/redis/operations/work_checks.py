@@ -22,7 +22,7 @@ from .views import AgentTypeView, Overview, Pause, TopicView
 async def examine_layout(subject: Subject) -> Sequence[Finding]:
     """Asks a function that writes nothing: each looks at the layout first."""
     try:
-        await subject.transport.admin.run("measure", ())
+        await subject.transport.admin.run("measure", ("",))
     except LayoutError as other:
         return [
             error(

@@ -18,6 +18,7 @@ local P, ARGV -- prefix and arguments
 -- unclaimed    stream suffix -> true for a topic that no agent type takes, until something is added to it that cuts it
 -- max_unclaimed  how much of such a topic is kept, as text, in a call that adds messages
 -- claims       blob -> bytes that came with this call; {} where a body may point to bytes that are there; else nil
+-- countable    in a short look: how many more entries it may count; else nil, see unread.lua
 -- unusable     suffix -> the server's error, of the keys of the wrong type that this call came across; nil when there was none
 local this
 

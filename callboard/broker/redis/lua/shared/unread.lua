@@ -6,6 +6,7 @@
 -- between them the shorter side is counted.
 
 local COUNT_PAGE, MOST_COUNTED, MOST_COUNTED_BYTES = 100, 1000, 8000000
+local SHORT, SHORT_PAGE = 20, 10 -- entries that all of a short call counts, and of one command of it
 
 local function bytes_of(entries)
   local size = 0
@@ -15,13 +16,14 @@ local function bytes_of(entries)
   return size
 end
 
--- The number of entries between two ids, or nil when there are too many.
+-- The number of entries between two ids, or nil when there are too many, or more than is left of a short call.
 local function count_between(stream, from, to)
-  local count, size = 0, 0
-  while count <= MOST_COUNTED and size <= MOST_COUNTED_BYTES do
-    local entries = call('XRANGE', stream, from, to, 'COUNT', COUNT_PAGE)
+  local count, size, most, page = 0, 0, this.countable or MOST_COUNTED, this.countable and SHORT_PAGE or COUNT_PAGE
+  while count <= most and size <= MOST_COUNTED_BYTES do
+    local entries = call('XRANGE', stream, from, to, 'COUNT', page)
     count, size = count + #entries, size + bytes_of(entries)
-    if #entries < COUNT_PAGE then return count end
+    if this.countable then this.countable = this.countable - #entries end
+    if #entries < page then return count end
     from = '(' .. entries[#entries][1]
   end
   return nil
