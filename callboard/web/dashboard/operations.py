@@ -78,7 +78,7 @@ class Operations:
             Route("POST", "/dead/{type}/replay", OPERATE, self.replay, Plain, Letters),
             Route("POST", "/dead/{type}/discard", OPERATE, self.discard, Plain, Letters),
             Route("GET", "/types/{type}", "read", self.busiest, Plain),
-            Route("GET", "/agents/{type}/{key:path}", "read", self.agent, Plain),
+            Route("GET", "/agents/{type}/{key:path}", "read", self.agent, Plain, query=("unread",)),
             Route("POST", "/pauses", OPERATE, self.pause, Done, Paused),
             Route("GET", "/topics", "read", self.topics, Plain),
             Route("GET", "/diary", "read", self.diary, Plain),
@@ -157,9 +157,11 @@ class Operations:
         return _plain(await agents.hottest(await self._transport(), named, BUSIEST))
 
     async def agent(self, call: Call) -> Response:
-        """Show all that is known of an agent, with its state."""
-        named = call.request.path_params
-        found = await agents.agent(await self._transport(), named["type"], named["key"], state=True)
+        """Show all that is known of an agent, with its state. `unread=1` also counts what no worker has read yet, at length."""
+        named, is_whole = call.request.path_params, call.query("unread") in ("1", "true")
+        found = await agents.agent(
+            await self._transport(), named["type"], named["key"], state=True, unread=is_whole
+        )
         shown: dict[str, Any] = asdict(found)
         if found.state is not None and len(found.state) > LONGEST:
             shown["state"] = None

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from callboard.broker.errors import CommandError
 from callboard.broker.redis.client.questions import AWAITED_RUN
 from callboard.broker.redis.client.states import lengths_of
 from callboard.broker.redis.client.transport import RedisTransport
-from callboard.broker.redis.keys import dead as dead_suffix
+from callboard.broker.redis.keys import TOPIC, dead as dead_suffix, topic
 
 from .entries import fields_of
 from .inspect import (
     attempts_at,
     begun,
+    first_of_each,
     held_by,
     is_entry_id,
     number,
     order_of,
     overview,
     pages,
+    paused,
+    time_of,
     timers,
     waiting,
 )
 from .views import (
-    AgentTypeView,
     AgentView,
     HeldEntry,
     KeyView,
@@ -42,11 +45,15 @@ from .views import (
 
 MOST_TIMERS = 10_000  # timers of a namespace that are looked at
 MOST_LETTERS = 10_000  # dead letters of a type that are looked at
+FEW_TIMERS = 100  # the same two, for a look that costs little
+FEW_LETTERS = 50
 SHOWN = 20  # letters and delayed messages of one agent
 LETTERS_AT_ONCE = 50  # each may be as large as the largest message
 
 
-async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: bool = False) -> AgentView:
+async def agent(
+    transport: RedisTransport, agent_type: str, key: str, *, state: bool = False, unread: bool = True
+) -> AgentView:
     """All that is known of one agent; of one that was never heard of, only its name.
 
     Args:
@@ -54,10 +61,11 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         agent_type: its type.
         key: its key.
         state: also its state itself.
+        unread: also counts what no worker has read yet, for which all of the namespace is looked at; without, some short
+            commands do, and what is unread is neither in `waiting` nor in `oldest`.
     """
-    view = await overview(transport)
-    about = next((one for one in view.types if one.type == agent_type), None)
-    load = await load_of(transport, view, agent_type) if about else AgentLoad()
+    seen = await (_seen_in_all if unread else _seen_alone)(transport, agent_type, key)
+    load = seen.load
     await look_at_parked(transport, agent_type, key, load)
     parked = await waiting(transport, agent_type, key, n=1)
     current = load.running.get(key) or next(iter(load.held.get(key, ())), None)
@@ -66,9 +74,9 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
     return AgentView(
         type=agent_type,
         key=key,
-        at=view.at,
+        at=seen.at,
         holder=parked.holder,
-        running=await _message(transport, current, view.at) if current else None,
+        running=await _message(transport, current, seen.at) if current else None,
         begun=key in load.running,
         waiting=load.waiting[key],
         oldest=load.since(key),
@@ -78,9 +86,9 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         attempts=first.attempts if first else 0,
         deaths=first.deaths if first else 0,
         reason=first.reason if first else "",
-        delayed=await _delayed(transport, about, key),
-        letters=await _letters(transport, agent_type, key),
-        paused=_pauses(view, about, f"{agent_type}/{key}"),
+        delayed=seen.delayed,
+        letters=await _letters(transport, agent_type, key, MOST_LETTERS if unread else FEW_LETTERS),
+        paused=seen.paused,
         reentrant=await _is_reentrant(transport, agent_type),
         state_version=sizes.version if sizes else 0,
         state_bytes=sizes.data if sizes else 0,
@@ -88,6 +96,84 @@ async def agent(transport: RedisTransport, agent_type: str, key: str, *, state: 
         state_writer=await _writer(transport, agent_type, key),
         state=await state_of(transport, agent_type, key) if state else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is seen of one agent elsewhere than under its own keys.
+
+    Attributes:
+        at: server ms.
+        load: of its type, or its own part of that.
+        delayed: messages for it that are due later.
+        paused: what keeps it from being started.
+    """
+
+    at: int
+    load: AgentLoad
+    delayed: tuple[Timer, ...]
+    paused: tuple[Pause, ...]
+
+
+async def _seen_in_all(transport: RedisTransport, agent_type: str, key: str) -> _Seen:
+    view = await overview(transport)
+    about = next((one for one in view.types if one.type == agent_type), None)
+    load = await load_of(transport, view, agent_type) if about else AgentLoad()
+    timers_of = await _delayed(transport, about.streams if about else (), key, MOST_TIMERS)
+    return _Seen(
+        view.at, load, timers_of, _pauses(view.paused, about.streams if about else (), f"{agent_type}/{key}")
+    )
+
+
+async def _seen_alone(transport: RedisTransport, agent_type: str, key: str) -> _Seen:
+    """The same without what no worker has read yet, by a few short commands, however much there is."""
+    command, of = transport.admin.command, transport.keys.of
+    (seconds, micros), flat, *books = await asyncio.gather(
+        command("TIME"),
+        command("HGETALL", of("paused")),
+        command("HGET", of(f"busy:{agent_type}"), key),
+        command("HGET", of(f"parked:{agent_type}"), key),
+        command("HEXISTS", of(f"suspended:{agent_type}"), key),
+    )
+    holder, parked, is_asking = books
+    now, load = int(seconds) * 1000 + int(micros) // 1000, AgentLoad()
+    if holder:
+        await _add_own(transport, load, holder.decode(errors="replace"), (agent_type, key), now)
+    load.waiting[key] += number(parked) or 0
+    if is_asking:
+        load.asking.add(key)
+        load.waiting[key] = max(0, load.waiting[key] - 1)
+    stopped = paused(flat)
+    next_ones = [one for one in await timers(transport, FEW_TIMERS) if one.agent == key and one.stream]
+    named = {
+        *(one.stream or "" for one in next_ones),
+        *(topic(one.name) for one in stopped if one.kind == "topic"),
+    }
+    answers = await asyncio.gather(*(command("SISMEMBER", of(f"streams:{agent_type}"), one) for one in named))
+    streams = tuple(name for name, is_read in zip(named, answers, strict=True) if is_read)
+    due = tuple(one for one in next_ones if one.stream in streams)[:SHOWN]
+    return _Seen(now, load, due, _pauses(stopped, streams, f"{agent_type}/{key}"))
+
+
+async def _add_own(
+    transport: RedisTransport, load: AgentLoad, holder: str, agent: tuple[str, str], now: int
+) -> None:
+    """What the worker that holds an agent has of it."""
+    lease, runs = await asyncio.gather(
+        transport.admin.command("ZSCORE", transport.keys.of("workers"), holder),
+        transport.admin.command("HGET", transport.keys.of(f"worker:{holder}"), "runs"),
+    )
+    of_type, key = agent
+    held = [one for one in await held_by(transport, holder) if one.type == of_type]
+    words = (runs or b"").decode(errors="replace").split()
+    counts = dict(zip(words[::2], words[1::2], strict=False))
+    run = (number(counts.get(of_type)) or 0) if lease is not None and time_of(lease) >= now else 0
+    load.running.update({one.key: one for one in first_of_each(held, run) if one.key == key})
+    for entry in held:
+        if entry.key == key:
+            load.held.setdefault(key, []).append(entry)
+            if load.running.get(key) != entry:
+                load.add(key, 1, entry.entry)
 
 
 async def state_of(transport: RedisTransport, agent_type: str, key: str) -> str | None:
@@ -161,18 +247,19 @@ async def _since(transport: RedisTransport, held: HeldEntry, now: int) -> int | 
     return max(now - int(found[0][2]), int(held.entry.partition("-")[0])) if found else None
 
 
-async def _delayed(transport: RedisTransport, about: AgentTypeView | None, key: str) -> tuple[Timer, ...]:
+async def _delayed(
+    transport: RedisTransport, streams: Collection[str], key: str, most: int
+) -> tuple[Timer, ...]:
     """The messages for an agent that are due later, the nearest first."""
-    streams = about.streams if about else ()
-    found = await timers(transport, MOST_TIMERS)
+    found = await timers(transport, most)
     return tuple(one for one in found if one.agent == key and one.stream in streams)[:SHOWN]
 
 
-async def _letters(transport: RedisTransport, agent_type: str, key: str) -> tuple[str, ...]:
+async def _letters(transport: RedisTransport, agent_type: str, key: str, most: int) -> tuple[str, ...]:
     """The names of an agent's dead letters, the newest first."""
     name, end, seen = transport.keys.of(dead_suffix(agent_type)), "+", 0
     found: list[str] = []
-    while seen < MOST_LETTERS and len(found) < SHOWN:
+    while seen < most and len(found) < SHOWN:
         raws = await transport.admin.command("XREVRANGE", name, end, "-", "COUNT", LETTERS_AT_ONCE)
         for letter, flat in raws:
             if fields_of(flat).get("key", b"").decode(errors="replace") == key:
@@ -183,11 +270,11 @@ async def _letters(transport: RedisTransport, agent_type: str, key: str) -> tupl
     return tuple(found[:SHOWN])
 
 
-def _pauses(view: Overview, about: AgentTypeView | None, agent: str) -> tuple[Pause, ...]:
+def _pauses(stopped: Iterable[Pause], streams: Collection[str], agent: str) -> tuple[Pause, ...]:
     """Reasons that keep an agent from being started."""
-    topics = {suffix.removeprefix("topic:") for suffix in (about.streams if about else ())}
+    topics = {suffix.removeprefix(TOPIC) for suffix in streams}
     names = {"type": {agent.partition("/")[0]}, "key": {agent}, "topic": topics}
-    return tuple(pause for pause in view.paused if pause.name in names.get(pause.kind, ()))
+    return tuple(pause for pause in stopped if pause.name in names.get(pause.kind, ()))
 
 
 async def _is_reentrant(transport: RedisTransport, agent_type: str) -> bool:

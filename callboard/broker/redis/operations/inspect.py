@@ -428,12 +428,16 @@ def begun(worker: WorkerView, held: Sequence[HeldEntry]) -> list[HeldEntry]:
     """
     found: list[HeldEntry] = []
     for agent_type, number in worker.runs.items() if worker.lease_ms_left >= 0 else ():
-        first: dict[str, HeldEntry] = {}
-        for entry in held:
-            if entry.type == agent_type:
-                first.setdefault(entry.key, entry)
-        found += sorted(first.values(), key=lambda entry: order_of(entry.entry))[:number]
+        found += first_of_each([entry for entry in held if entry.type == agent_type], number)
     return found
+
+
+def first_of_each(held: Iterable[HeldEntry], number: int) -> list[HeldEntry]:
+    """Of what a worker holds of one type the first entry of each agent: so many of them, those that it was given first."""
+    first: dict[str, HeldEntry] = {}
+    for entry in held:
+        first.setdefault(entry.key, entry)
+    return sorted(first.values(), key=lambda entry: order_of(entry.entry))[:number]
 
 
 async def in_hand(transport: RedisTransport, workers: Iterable[WorkerView]) -> list[HeldEntry]:

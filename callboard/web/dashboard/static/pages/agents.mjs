@@ -1,6 +1,6 @@
 // Agent types, the agents of one for whom most waits, and all that is known of one agent.
 import { useState } from "../vendor/hooks.mjs";
-import { post, useGet } from "../api.mjs";
+import { get, post, useGet } from "../api.mjs";
 import { Act, Card, clock, Empty, Found, html, Icon, Json, lasted, Line, number, plain, rate, State } from "../ui.mjs";
 import { go } from "../app.mjs";
 
@@ -46,7 +46,9 @@ export function Type({ words: [type], live, may }) {
 
 export function Agent({ words: [type, key], live, may }) {
   const found = useGet(`/agents/${encodeURIComponent(type)}/${encodeURIComponent(key)}`, [Math.floor(live.heard / 10_000)]);
+  const [whole, setWhole] = useState(null);
   const name = `${type}/${key}`;
+  const count = () => get(`/agents/${encodeURIComponent(type)}/${encodeURIComponent(key)}?unread=1`).then(setWhole);
   const order = (paused) => () => post("/pauses", { kind: "agent", name, paused }).then(found.again);
   return html`<p class="crumbs"><a href="/agents">Agents</a> / <a href=${at(type)}>${plain(type)}</a></p><${Found} of=${found}>${(one) => {
     const isPaused = one.paused.some((pause) => pause.kind === "key");
@@ -54,6 +56,7 @@ export function Agent({ words: [type, key], live, may }) {
       <span class="acts"><${Act} does=${order(!isPaused)} may=${may("operate")}>${isPaused ? "Resume" : "Pause"}<//></span></div>
     <div class="two"><${Card} title="Now"><dl>
       <dt>waiting</dt><dd>${number(one.waiting)}${one.oldest ? `, the oldest for ${lasted(one.at - one.oldest)}` : ""}</dd>
+      <dt>with unread</dt><dd>${whole ? `${number(whole.waiting)} at ${clock(whole.at)} ` : ""}<${Act} className="more" does=${count}>${whole ? "count again" : "count"}<//></dd>
       <dt>handles</dt><dd>${one.running ? html`<span class="mono">${plain(one.running.type ?? "")}</span>${one.begun ? "" : ", not begun"}` : "nothing"}</dd>
       <dt>held by</dt><dd class="mono">${plain(one.holder ?? "-")}</dd>
       <dt>failed attempts</dt><dd>${number(one.attempts)}${one.deaths ? `, and ${one.deaths} deaths of workers` : ""}</dd>

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from callboard.broker.redis.operations.agents import agent
 from callboard.broker.redis.operations.views import AgentView
 from tests.helpers.commits import Done
@@ -12,7 +14,15 @@ __all__ = ["driver", "server_url", "transport"]
 
 
 async def ada(driver: WorkerDriver, **options: bool) -> AgentView:
-    return await agent(driver.transport, "counter", "ada", **options)
+    view = await agent(driver.transport, "counter", "ada", **options)
+    # The look that costs little sees the same, but for what no worker has read yet.
+    short = await agent(driver.transport, "counter", "ada", unread=False, **options)
+    assert short.waiting <= view.waiting
+    assert set(short.paused) == set(view.paused)  # at the same moment: in any order
+    same = replace(short, at=view.at, waiting=view.waiting, oldest=view.oldest)
+    assert replace(same, running=view.running, paused=view.paused) == view
+    assert (short.running is None) == (view.running is None)
+    return view
 
 
 async def test_an_agent_that_nothing_was_heard_of(driver: WorkerDriver) -> None:
