@@ -136,6 +136,11 @@ async def test_a_run_is_read_while_it_is_written_and_its_question_answered_with_
         await page.shows("completed")
         assert 'yes, with {"order":7719,"cents":5000}' in await page.text()
         assert await page.run("document.querySelectorAll('.question').length") == 0
+    # All that somebody did stands in one lane, however often.
+    places = "[...document.querySelectorAll('.track .span')].map((one) => one.offsetTop)"
+    found = await desk.page.run(places)
+    assert len(found) > 3
+    assert set(found) <= {0, 1}
 
 
 async def test_words_are_there_before_their_turn_is_over(desk: Desk) -> None:

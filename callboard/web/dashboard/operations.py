@@ -157,7 +157,7 @@ class Operations:
         return _plain(await agents.hottest(await self._transport(), named, BUSIEST))
 
     async def agent(self, call: Call) -> Response:
-        """Show all that is known of an agent, with its state. `unread=1` also counts what no worker has read yet, at length."""
+        """Show all that is known of an agent, with its state. `unread=1` also counts what no worker has read yet."""
         named, is_whole = call.request.path_params, call.query("unread") in ("1", "true")
         found = await agents.agent(
             await self._transport(), named["type"], named["key"], state=True, unread=is_whole

@@ -14,7 +14,7 @@ export function Timeline({ story, changed, now, hues }) {
   const place = (from, to) => ({ left: `${from * 100}%`, width: `max(4px, ${(to - from) * 100}%)` });
   return html`<${Card} title="Timeline" side=${side}><div class="timeline" role="img" aria-label=${`Who worked when, in ${side}`}>
     ${lanes.map((lane) => html`<div class="lane" key=${lane}><span class="lane-name">${plain(lane)}</span><div class="track">
-      ${spans.filter((one) => one.source === lane).map((one, at) => html`<i key=${at} class=${`span ${one.kind} ${hues.get(lane) ?? ""}`}
+      ${spans.filter((one) => one.source === lane).map((one, at) => html`<i key=${at} class=${`span ${one.kind === "turn" ? "work" : one.kind} ${hues.get(lane) ?? ""}`}
         style=${place(one.left, one.right)} title=${one.title}></i>`)}
       ${cuts.map((one, at) => html`<i key=${`cut${at}`} class="cut" style=${{ left: `${one * 100}%` }} title="Nobody worked: this time is shortened"></i>`)}</div></div>`)}
     <div class="lane ticks"><span class="lane-name"></span><div class="track">${ticks.map((one, at) => html`<span key=${at}
