@@ -107,10 +107,18 @@ def _reason(error: Any, connection: MakerConnection, status: int | None) -> str:
         # No error of the API: most likely something else lives at that address.
         said = f"{connection.base_url} does not answer as {connection.maker.name}'s API does"
     elif said is None:
-        said = f"{connection.base_url}: {error.message}"
+        said = f"{connection.base_url}: {_first_cause(error)}"
     headers = getattr(error, "headers", None) or {}
     number = next((headers[name] for name in REQUEST_IDS if name in headers), None)
     return _plain(said, connection) + (f" (request {number})" if number else "")
+
+
+def _first_cause(error: Any) -> str:
+    """The words of what failed first: the packages around it say no more than that there is no connection."""
+    said, cause = str(error.message), error.__cause__
+    while cause is not None:
+        said, cause = str(cause) or said, cause.__cause__
+    return said.rstrip(".")
 
 
 def _said(body: Any) -> str | None:
