@@ -222,6 +222,18 @@ async def test_what_was_said_with_a_class_that_is_not_known_here_is_shown_as_jso
     assert [one["source"] for one in said if one["type"] == "agent_message"] == ["user", "judge"]
 
 
+async def test_topics_are_listed_by_a_short_look_and_all_of_them_when_asked_for(
+    where: list[str], board: Any
+) -> None:
+    done = type_of(board, "packer")["done"]
+    await publish(where, Order(number=1))
+    await eventually(lambda: type_of(board, "packer")["done"] == done + 1, 20)
+    short, whole = board.get("/topics").json(), board.get("/topics", params={"all": 1}).json()
+    assert [one["type"] for one in short["topics"]] == [one["type"] for one in whole["topics"]] == ["orders"]
+    assert (short["all"], whole["all"]) == (1, 1)
+    assert short["topics"][0]["subscribers"] == ["packer"]
+
+
 async def test_dead_letters_are_shown_sent_again_and_discarded(where: list[str], board: Any) -> None:
     before = type_of(board, "packer")["done"]
     await publish(where, Order(number=-1, text=HOSTILE), Order(number=-2), Order(number=3))

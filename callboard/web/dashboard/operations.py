@@ -15,6 +15,7 @@ import callboard
 from callboard.broker import AgentId
 from callboard.broker.redis.operations import agents, deadletters, inspect
 from callboard.broker.redis.operations.deadletters import DeadLetterRecord
+from callboard.broker.redis.operations.glance import glance
 from callboard.core.people import InputRequest
 from callboard.teams.listing import list_runs
 from callboard.web.access import OPERATE, door_id
@@ -80,7 +81,7 @@ class Operations:
             Route("GET", "/types/{type}", "read", self.busiest, Plain),
             Route("GET", "/agents/{type}/{key:path}", "read", self.agent, Plain, query=("unread",)),
             Route("POST", "/pauses", OPERATE, self.pause, Done, Paused),
-            Route("GET", "/topics", "read", self.topics, Plain),
+            Route("GET", "/topics", "read", self.topics, Plain, query=("all",)),
             Route("GET", "/diary", "read", self.diary, Plain),
         )
 
@@ -168,10 +169,12 @@ class Operations:
         return _plain(shown)
 
     async def topics(self, call: Call) -> Response:
-        """List topics, the longest first. The server counts them: it is asked for, not watched."""
-        view = await inspect.overview(await self._transport())
+        """List topics, the longest first: some, with those where something waits, or with `all=1` up to 500, at length."""
+        transport = await self._transport()
+        is_whole = call.query("all") in ("1", "true")
+        view = await (inspect.overview(transport) if is_whole else glance(transport))
         longest = sorted(view.topics, key=lambda one: (-one.length, one.type))[:MOST_TOPICS]
-        return _plain({"at": view.at, "all": len(view.topics), "topics": longest})
+        return _plain({"at": view.at, "all": len(view.topics) + view.left_out.topics, "topics": longest})
 
     async def diary(self, call: Call) -> Response:
         """List what has happened in the namespace, the newest first."""

@@ -1,9 +1,11 @@
 // Topics: what is published, and who subscribes.
+import { useState } from "../vendor/hooks.mjs";
 import { post, useGet } from "../api.mjs";
 import { Act, Card, clock, Empty, Found, html, number, plain, State } from "../ui.mjs";
 
 export function Topics({ live, may }) {
-  const found = useGet("/topics");
+  const [isWhole, setWhole] = useState(false);
+  const found = useGet(isWhole ? "/topics?all=1" : "/topics");
   const paused = new Set((live.look?.paused ?? []).filter((one) => one.kind === "topic").map((one) => one.name));
   const order = (name, value) => () => post("/pauses", { kind: "topic", name, paused: value });
   return html`<h1>Topics</h1><${Card}><${Found} of=${found} rows=${6}>${({ at, all, topics }) => html`
@@ -15,7 +17,8 @@ export function Topics({ live, may }) {
         <td class="n">${number(waiting(one))}</td><td class="n spare">${number(one.length)}</td>
         <td class="n"><${Act} does=${order(one.type, !paused.has(one.type))} may=${may("operate")}>${paused.has(one.type) ? "Resume" : "Pause"}<//></td></tr>`)}
       </tbody></table>`}
-    <p class="foot">${topics.length} of ${number(all)}, counted at ${clock(at)} <button onClick=${found.again}>Count again</button></p>`}<//><//>`;
+    <p class="foot">${topics.length} of ${number(all)}, counted at ${clock(at)} <button onClick=${found.again}>Count again</button>
+      ${!isWhole && topics.length < all && html` <button onClick=${() => setWhole(true)}>Count all</button>`}</p>`}<//><//>`;
 }
 
 function waiting(topic) {
