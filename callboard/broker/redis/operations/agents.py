@@ -143,7 +143,7 @@ async def _seen_alone(transport: RedisTransport, agent_type: str, key: str) -> _
     if is_asking:
         load.asking.add(key)
         load.waiting[key] = max(0, load.waiting[key] - 1)
-    stopped = paused(flat)
+    stopped = paused(fields_of(flat))
     next_ones = [one for one in await timers(transport, FEW_TIMERS) if one.agent == key and one.stream]
     named = {
         *(one.stream or "" for one in next_ones),
