@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,12 @@ def worked(target: str, url: str) -> Iterator[list[str]]:
     options = ["--url", url, "--namespace", f"doors-{os.urandom(4).hex()}"]
     worker = Process(python("-m", "callboard", "worker", target, *options))
     try:
+        # What looks at a namespace makes none: it is there when the worker is.
+        deadline = time.monotonic() + 30
+        while "works as" not in worker.output():
+            assert worker.is_alive, worker.output()
+            assert time.monotonic() < deadline, worker.output()
+            time.sleep(0.02)
         yield options
     finally:
         worker.close()

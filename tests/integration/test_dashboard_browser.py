@@ -211,7 +211,7 @@ async def test_pages_are_reached_by_keys_and_by_search(desk: Desk) -> None:
         await desk.page.press("g")
         await desk.page.press(key)
         await eventually(partial(titled, desk.page, title), 10)
-        assert await desk.page.run("document.activeElement.id") == "page"
+        await eventually(partial(desk.page.run, "document.activeElement.id === 'page'"), 10)
     await desk.page.press("/")
     await desk.page.type("packer/ada")
     await desk.page.press("Enter")
