@@ -68,6 +68,10 @@ def application(app: App, runtime: RedisAgentRuntime, options: DoorOptions) -> S
         from .a2a.door import routes as a2a_routes
 
         routes += a2a_routes(runs, streams, options)
+    if find_spec("ag_ui") is not None:  # the extra `agui`
+        from .agui.door import routes as agui_routes
+
+        routes += agui_routes(runs, streams, options)
     made = Starlette(routes=routes, exception_handlers=HANDLERS)
     made.state.streams = streams
     return made
