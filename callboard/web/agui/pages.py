@@ -173,7 +173,7 @@ def _stream(call: Call, run: ServedRun, asked: RunAgentInput, after: int, *, is_
     portions = _portions(call, run, frames, after, place)
     started = RunStartedEvent(thread_id=asked.thread_id, run_id=name, protocol_version=PROTOCOL_VERSION)
     return EventStream(
-        _from(call, run, started, portions, is_known or place >= 0), call.streams, _written(run.run_id)
+        _from(call, run, started, portions, is_known or place >= 0), call.streams, _written(run.id)
     )
 
 
@@ -182,9 +182,9 @@ def _place(call: Call, run: ServedRun) -> int:
     given = call.request.headers.get("last-event-id")
     if given is None:
         return -1
-    run_id, _, number = given.rpartition(":")
+    name, _, number = given.rpartition(":")
     place = number_of(number, "the number of an event", most=LAST_NUMBER, default=0)
-    return place if run_id == run.run_id else -1
+    return place if name == run.id else -1
 
 
 async def _from(
@@ -280,11 +280,15 @@ def _message(event: AgentMessageEvent) -> list[Message]:
     return [] if name.startswith(BEFORE_ID) else [UserMessage(id=name, content=text)]
 
 
-def _written(run_id: str) -> Any:
-    """How a frame is sent: JSON on one line, and its place for a page that comes back."""
+def _written(name: str) -> Any:
+    """How a frame is sent: JSON on one line, and its place for a page that comes back.
+
+    Args:
+        name: The id of the run at a door, which has no line break whatever a program has called the run.
+    """
 
     def written(frame: Frame) -> bytes:
-        head = "" if frame.number is None else f"id: {run_id}:{frame.number}\n"
+        head = "" if frame.number is None else f"id: {name}:{frame.number}\n"
         # Not by the model: half a character in a text is an error there, and here it is written as an escape.
         told = json.dumps(frame.told.model_dump(by_alias=True))
         return f"{head}data: {told}\n\n".encode()
