@@ -358,7 +358,9 @@ def walk(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> Non
 
 # JSON
 
-STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# The quote at the end may be missing: else the search would begin anew at each escaped quote of a string that never ends.
+STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""A string of JSON, also one that never ends."""
 
 
 def from_json(body: bytes, max_depth: int, max_elements: int, allow_nan: bool) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Collection
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -12,12 +11,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.requests import Request
 
+from callboard.broker.limits import STRING
+
 from .access import DoorOptions, Identity, Tokens
 from .problems import Problem
 
 JSON: Final = "application/json"
 DEEPEST: Final = 64  # arrays and objects in each other
-STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 ONCE: Final = (
     "host",
     "authorization",
@@ -135,7 +135,7 @@ def misfit(error: ValidationError, whole: str) -> str:
 
 def _depth(body: bytes) -> int:
     deepest = depth = 0
-    for byte in STRINGS.sub(b"", body):
+    for byte in STRING.sub(b"", body):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)

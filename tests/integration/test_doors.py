@@ -103,6 +103,7 @@ async def test_what_can_not_be_taken_is_a_problem_and_no_fault(doors: DoorProces
             (http.post("/services/none/runs", json={"task": "a"}), 404),
             (http.post(path, content=b"{", headers=kind), 400),
             (http.post(path, content=b"[" * 70 + b"]" * 70, headers=kind), 400),
+            (http.post(path, content=b'{"task": "' + b'\\"' * 400_000, headers=kind), 400),
             (http.post(path, content=b'{"task": "a"}'), 415),
             (http.post(path, json={"task": "a", "conversaton": "b"}), 422),
             (http.post(path, content=b" " * 1_000_001, headers=kind), 413),

@@ -44,3 +44,9 @@ def test_what_is_wrong_is_said(body: bytes, why: str) -> None:
 
 def test_brackets_and_commas_in_texts_do_not_count() -> None:
     assert from_json(b'["[[[[,,,,,,,,,,,,,{{{{:\\"[[", 1]', 2, 10, allow_nan=False)[1] == 1
+
+
+def test_a_string_that_never_ends_is_looked_through_once() -> None:
+    # Each escaped quote was a beginning once: this took minutes.
+    with pytest.raises(DecodeError, match="broken JSON"):
+        from_json(b'{"text": "' + b'\\"' * 200_000, 32, 100_000, allow_nan=False)
